@@ -21,8 +21,8 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t limit) {
 
 }  // namespace
 
-std::shared_ptr<CachingAllocator> CachingAllocator::create(DevicePtr device) {
-  return std::shared_ptr<CachingAllocator>(new CachingAllocator(std::move(device)));
+std::shared_ptr<CachingAllocator> CachingAllocator::create(DevicePtr device, Backing backing) {
+  return std::shared_ptr<CachingAllocator>(new CachingAllocator(std::move(device), backing));
 }
 
 CachingAllocator::Block& CachingAllocator::Block::operator=(Block&& other) noexcept {
@@ -38,7 +38,7 @@ CachingAllocator::Block& CachingAllocator::Block::operator=(Block&& other) noexc
 CachingAllocator::Block::~Block() { give_back(); }
 
 void CachingAllocator::Block::give_back() noexcept {
-  if (owner_ && buffer_) owner_->take_back(std::move(buffer_), flags_);
+  if (owner_) owner_->take_back(std::move(buffer_), flags_);
   owner_.reset();
 }
 
@@ -63,6 +63,7 @@ CachingAllocator::Block CachingAllocator::allocate(std::uint64_t bytes, const st
 
 Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what, std::uint32_t flags) {
   const auto attempt = [&]() -> std::optional<Buffer> {
+    if (only_counts()) return Buffer(device_, nullptr, bytes);
     tern_buffer raw = nullptr;
     const tern_status status =
         device_->api().buffer_create(device_->raw(), std::max<std::uint64_t>(bytes, 1), flags, &raw);
@@ -79,7 +80,7 @@ Buffer CachingAllocator::reserve(std::uint64_t bytes, const std::string& what, s
     throw Failure(
         device_error(cat(device_->name(), " cannot allocate ", human_bytes(bytes), " for ", what, ": this run uses ",
                          human_bytes(statistics_.in_use), ", and ", human_bytes(device_->memory().free), " are free"),
-                     "use shorter sequences, a smaller batch or a device with more memory"));
+                     kUseLess));
   }
   statistics_.reserved += bytes;
   statistics_.peak_reserved = std::max(statistics_.peak_reserved, statistics_.reserved);

@@ -23,9 +23,13 @@ struct AllocatorStatistics {
   std::uint64_t retries = 0;  // requests that succeeded only after the cache was emptied
 };
 
+// Where blocks come from. Of `none` they have sizes and no memory: what a run would take is counted by the code that
+// takes it.
+enum class Backing { device, none };
+
 class CachingAllocator : public std::enable_shared_from_this<CachingAllocator> {
  public:
-  static std::shared_ptr<CachingAllocator> create(DevicePtr device);
+  static std::shared_ptr<CachingAllocator> create(DevicePtr device, Backing backing = Backing::device);
 
   // A piece of device memory; goes back to the cache with its owner.
   class Block {
@@ -38,7 +42,7 @@ class CachingAllocator : public std::enable_shared_from_this<CachingAllocator> {
     ~Block();
     [[nodiscard]] tern_plane plane(std::uint64_t offset = 0) const { return buffer_.plane(offset); }
     [[nodiscard]] std::uint64_t bytes() const { return buffer_.bytes(); }
-    explicit operator bool() const { return static_cast<bool>(buffer_); }
+    explicit operator bool() const { return owner_ != nullptr; }
 
    private:
     void give_back() noexcept;
@@ -56,14 +60,16 @@ class CachingAllocator : public std::enable_shared_from_this<CachingAllocator> {
   [[nodiscard]] AllocatorStatistics statistics() const;
   void reset_peaks();
   [[nodiscard]] const DevicePtr& device() const { return device_; }
+  [[nodiscard]] bool only_counts() const { return backing_ == Backing::none; }
 
  private:
-  explicit CachingAllocator(DevicePtr device) : device_(std::move(device)) {}
+  CachingAllocator(DevicePtr device, Backing backing) : device_(std::move(device)), backing_(backing) {}
   [[nodiscard]] Buffer reserve(std::uint64_t bytes, const std::string& what, std::uint32_t flags);
   void take_back(Buffer buffer, std::uint32_t flags) noexcept;
   bool drop_cache();  // whether there was anything
 
   DevicePtr device_;
+  Backing backing_;
   mutable std::mutex mutex_;
   std::map<std::uint32_t, std::multimap<std::uint64_t, Buffer>> cached_;  // by flags and size
   AllocatorStatistics statistics_;

@@ -40,8 +40,7 @@ void fail(tern_status status, const Backend& backend, const std::string& where) 
       throw Failure(device_error(cat(where, " failed: ", found),
                                  "free some of the host's memory, or use shorter sequences or a smaller batch"));
     case TERN_OUT_OF_MEMORY:
-      throw Failure(device_error(cat(where, " failed: ", found),
-                                 "use shorter sequences, a smaller batch or a device with more memory"));
+      throw Failure(device_error(cat(where, " failed: ", found), kUseLess));
     case TERN_DEVICE_LOST:
       throw Failure(device_error(cat(where, " failed: ", found), "check the device with `tern doctor`, then resume"));
     default:

@@ -25,6 +25,10 @@ void check(tern_status status, const Backend& backend, const Where&... where) {
 }
 [[nodiscard]] const char* status_name(tern_status status);
 
+// What every error of a device that lacks memory asks for.
+inline constexpr const char* kUseLess = "use shorter sequences, a smaller batch or a device with more memory";
+[[nodiscard]] inline bool lacks_memory(const Error& error) { return error.mend == kUseLess; }
+
 class Device;
 using DevicePtr = std::shared_ptr<Device>;
 

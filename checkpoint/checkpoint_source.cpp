@@ -1,6 +1,9 @@
 #include "checkpoint/checkpoint_source.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 #include "base/dtype.h"
@@ -28,7 +31,18 @@ struct CheckpointSource::State {
   std::unordered_map<std::string, std::size_t> index;
   std::map<std::string, std::string> no_metadata;
 
+  std::vector<std::shared_ptr<const io::MappedFile>> no_files;
+  std::span<std::byte> unreadable;  // addresses of described tensors
+
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (!unreadable.empty()) (void)::munmap(unreadable.data(), unreadable.size());
+  }
+
   [[nodiscard]] const std::vector<std::shared_ptr<const io::MappedFile>>& files() const {
+    if (!gguf && !safetensors) return no_files;
     return gguf ? gguf->files() : safetensors->files();
   }
 
@@ -124,6 +138,23 @@ Result<CheckpointSource> CheckpointSource::open_with(const fs::path& path, bool 
   });
 }
 
+void CheckpointSource::describe(std::vector<SourceTensor> tensors) {
+  if (!state_->tensors.empty()) throw std::logic_error("checkpoint source: it has tensors of its own");
+  const auto bytes_of = [](const SourceTensor& tensor) {
+    return element_count(tensor.shape).value_or(0) * static_cast<std::uint64_t>(dtype_bytes(*tensor.storage.dtype));
+  };
+  std::uint64_t most = 1;
+  for (const SourceTensor& tensor : tensors) most = std::max(most, bytes_of(tensor));
+  void* const range = ::mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) throw std::bad_alloc();
+  state_->unreadable = {static_cast<std::byte*>(range), most};
+  for (SourceTensor& tensor : tensors) {
+    tensor.bytes = std::span<const std::byte>(state_->unreadable).first(bytes_of(tensor));
+    state_->index.emplace(tensor.name, state_->tensors.size());
+    state_->tensors.push_back(std::move(tensor));
+  }
+}
+
 Result<CheckpointSource> CheckpointSource::open(const fs::path& path) { return open_with(path, true); }
 Result<CheckpointSource> CheckpointSource::open_config(const fs::path& path) { return open_with(path, false); }
 
@@ -180,6 +211,7 @@ void CheckpointSource::done_with(const SourceTensor& tensor) const {
 }
 
 Status CheckpointSource::intact() const {
+  if (files().empty()) return Unit{};
   return state_->gguf ? state_->gguf->intact() : state_->safetensors->intact();
 }
 

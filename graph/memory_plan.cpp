@@ -40,7 +40,8 @@ struct Placed {
   std::uint64_t end;
 };
 
-std::uint64_t live_peak(std::span<const MemoryItem> items, std::size_t num_tasks) {
+// Sets both of what is needed at once.
+void find_peak(std::span<const MemoryItem> items, std::size_t num_tasks, MemoryPlan& plan) {
   std::vector<std::int64_t> change(num_tasks + 1, 0);
   for (const MemoryItem& item : items) {
     if (item.tasks.empty()) continue;
@@ -49,8 +50,12 @@ std::uint64_t live_peak(std::span<const MemoryItem> items, std::size_t num_tasks
   }
   std::int64_t now = 0;
   std::int64_t peak = 0;
-  for (std::int64_t step : change) peak = std::max(peak, now += step);
-  return static_cast<std::uint64_t>(peak);
+  for (std::size_t task = 0; task < num_tasks; ++task) {
+    now += change[task];
+    if (now > peak) plan.fullest_task = static_cast<std::int32_t>(task);
+    peak = std::max(peak, now);
+  }
+  plan.live_peak = static_cast<std::uint64_t>(peak);
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ MemoryPlan plan_memory(std::span<const MemoryItem> items, std::span<const Task> 
                        std::uint64_t alignment, std::uint64_t largest_allocation) {
   MemoryPlan plan;
   plan.places.resize(items.size());
-  plan.live_peak = live_peak(items, tasks.size());
+  find_peak(items, tasks.size(), plan);
   std::vector<Lifetime> lives;
   lives.reserve(items.size());
   for (const MemoryItem& item : items) lives.push_back(lifetime_of(item, tasks));

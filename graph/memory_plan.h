@@ -23,6 +23,7 @@ struct MemoryPlace {
 struct MemoryPlan {
   std::vector<MemoryPlace> places;         // per item
   std::vector<std::uint64_t> arena_bytes;  // none above the largest allocation
+  std::int32_t fullest_task = -1;          // the first that needs the most
   std::uint64_t live_peak = 0;             // the most bytes that any one task needs at once: no plan can do with less
   [[nodiscard]] std::uint64_t total_bytes() const;
 };

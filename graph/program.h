@@ -31,8 +31,9 @@ class Program {
   static std::unique_ptr<Program> build(const Graph& graph, const std::shared_ptr<TensorStore>& store,
                                         accel::ChoiceCache& choices, const ProgramOptions& options,
                                         const accel::DevicePtr& host = nullptr, std::shared_ptr<Arena> arena = nullptr);
-  // Takes memory for what was planned for the store's device, and binds its kernels. Throws Failure (device) where
-  // memory does not suffice.
+  // Takes memory for what was planned for the store's device, and binds its kernels. Over a store that only counts it
+  // counts that memory and binds nothing: such a program can't run. Throws Failure (device) where memory does not
+  // suffice.
   static std::unique_ptr<Program> realise(ProgramPlan plan, const std::shared_ptr<TensorStore>& store,
                                           std::shared_ptr<Arena> arena = nullptr);
   ~Program();

@@ -17,6 +17,7 @@ class Builder {
   void build() {
     hold_weights();
     allocate();
+    if (p_.store->only_counts()) return;
     bind_steps();
     set_up_launches();
   }
@@ -49,11 +50,13 @@ class Builder {
     for (std::size_t t = 0; t < p_.copied.size(); ++t) {
       const Transfer& transfer = plan_.transfers[t];
       p_.copied[t].device = plane_at(plan_.place_of_transfer(static_cast<std::int32_t>(t)));
+      if (p_.store->only_counts()) continue;
       const int turns = transfer.to_device && plan_.options.prepare_ahead ? 2 : 1;
       for (int turn = 0; turn < turns; ++turn) {
         p_.copied[t].staging[static_cast<std::size_t>(turn)] = plan_.device->allocate_host(transfer.bytes);
       }
     }
+    if (p_.store->only_counts()) return;
     for (std::size_t o = 0; o < plan_.outputs.size(); ++o) {
       // An output that lies among others, or one with memory of its own.
       const FieldPlace at = plan_.outputs[o];

@@ -364,6 +364,7 @@ class Planner {
     report.context = p_.device->info().context_bytes;
     report.arenas = p_.memory.total_bytes();
     report.live_peak = p_.memory.live_peak;
+    if (p_.memory.fullest_task >= 0) report.workspace = p_.steps[index(p_.memory.fullest_task)].info.workspace_bytes;
     for (const Transfer& transfer : p_.transfers) {
       report.staging += transfer.bytes * (transfer.to_device && p_.options.prepare_ahead ? 2 : 1);
     }

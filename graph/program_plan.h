@@ -43,6 +43,7 @@ struct MemoryReport {
   std::uint64_t packs = 0;      // constants that it reads in a private layout; others may share them
   std::uint64_t resources = 0;  // states that it reads and writes; others may share them
   std::uint64_t arenas = 0;     // intermediates, inputs, workspaces; programs of one Arena share them
+  std::uint64_t workspace = 0;  // of the arenas: kernels' own, where the most is needed at once
   std::uint64_t live_peak = 0;  // of the arenas: floor under any plan
   std::uint64_t library = 0;    // taken by the vendor's library
   std::uint64_t context = 0;    // taken by the device itself once it's open; all programs share it

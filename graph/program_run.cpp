@@ -410,6 +410,7 @@ std::span<std::byte> Program::input(std::int32_t id) {
 
 void Program::launch(const Counts& counts) {
   Impl& p = *impl_;
+  if (p.store->only_counts()) throw std::logic_error("program: its memory is only counted");
   p.arena->begin_run(this);
   try {
     stage_inputs(p, counts);

@@ -27,8 +27,8 @@ tern_tensor lay_out(const TensorDesc& desc, tern_buffer buffer, std::uint64_t al
 
 }  // namespace
 
-TensorStore::TensorStore(accel::DevicePtr device)
-    : device_(std::move(device)), allocator_(accel::CachingAllocator::create(device_)) {}
+TensorStore::TensorStore(accel::DevicePtr device, accel::Backing backing)
+    : device_(std::move(device)), allocator_(accel::CachingAllocator::create(device_, backing)) {}
 TensorStore::~TensorStore() = default;
 
 // A lack of memory says who holds it.
@@ -62,11 +62,12 @@ void TensorStore::add(const std::string& name, const TensorDesc& desc, bool on_h
     entries_.at(name)->owner = owner;
     return;
   }
-  accel::HostBuffer host = device_->allocate_host(total_bytes(desc));
+  accel::HostBuffer host = only_counts() ? accel::HostBuffer() : device_->allocate_host(total_bytes(desc));
   tern_tensor tensor{};
   tensor.desc = desc;
   (void)adopt(name, tensor);
   entries_.at(name)->host = std::move(host);
+  entries_.at(name)->on_host = total_bytes(desc);
 }
 
 void TensorStore::add_parts(const std::string& name, const TensorDesc& desc, bool on_host, const std::string& owner) {
@@ -97,7 +98,7 @@ void TensorStore::create_on_host(const std::string& name, const TensorDesc& desc
 
 bool TensorStore::is_on_host(const std::string& name) const {
   const Entry& entry = entry_of(name);
-  return entry.parts.empty() ? entry.host.data() != nullptr : is_on_host(entry.parts.front());
+  return entry.parts.empty() ? entry.on_host != 0 : is_on_host(entry.parts.front());
 }
 
 std::span<std::byte> TensorStore::host_bytes(const std::string& name) const {
@@ -120,7 +121,16 @@ tern_tensor& TensorStore::adopt(const std::string& name, const TensorDesc& desc,
   tern_tensor& stored = adopt(name, tensor);
   entries_.at(name)->buffer = std::move(buffer);
   entries_.at(name)->let_go = std::move(let_go);
+  entries_.at(name)->mapped = total;
   return stored;
+}
+
+void TensorStore::count_mapped(const std::string& name, const TensorDesc& desc, std::function<void()> let_go) {
+  if (!only_counts()) throw std::logic_error(cat("tensor store: ", name, " is to be counted, in a store that holds"));
+  std::uint64_t total = 0;
+  (void)adopt(name, lay_out(desc, nullptr, device_->info().alignment, &total));
+  entries_.at(name)->let_go = std::move(let_go);
+  entries_.at(name)->mapped = total;
 }
 
 void TensorStore::erase(const std::string& name) {
@@ -162,7 +172,13 @@ std::map<std::string, std::uint64_t> TensorStore::bytes_by_owner() const {
 
 std::uint64_t TensorStore::host_bytes() const {
   std::uint64_t total = 0;
-  for (const auto& [name, entry] : entries_) total += entry->host.bytes();
+  for (const auto& [name, entry] : entries_) total += entry->on_host;
+  return total;
+}
+
+std::uint64_t TensorStore::mapped_bytes() const {
+  std::uint64_t total = 0;
+  for (const auto& [name, entry] : entries_) total += entry->gone ? 0 : entry->mapped;
   return total;
 }
 
@@ -200,6 +216,7 @@ void TensorStore::upload(const std::string& name, std::span<const std::byte> byt
   if (bytes.size() != total_bytes(desc)) {
     throw std::logic_error(cat("tensor store: ", name, " takes ", total_bytes(desc), " bytes, not ", bytes.size()));
   }
+  if (only_counts()) return;
   const accel::Stream stream = device_->make_stream();
   for_planes(entry_of(name), bytes, [&](const Entry& entry, int p, std::span<const std::byte> from) {
     if (entry.host.data() != nullptr) {
@@ -217,11 +234,12 @@ void TensorStore::download(const std::string& name, std::span<std::byte> bytes) 
   if (bytes.size() != total_bytes(desc)) {
     throw std::logic_error(cat("tensor store: ", name, " gives ", total_bytes(desc), " bytes, not ", bytes.size()));
   }
+  if (only_counts()) throw std::logic_error(cat("tensor store: ", name, " is only counted"));
   const accel::Stream stream = device_->make_stream();
   for_planes(entry_of(name), bytes, [&](const Entry& entry, int p, std::span<std::byte> to) {
     if (entry.host.data() != nullptr) {
       std::copy_n(entry.host.data(), to.size(), to.begin());
-    } else if (entry.gone && !entry.buffer) {
+    } else if (entry.gone && entry.mapped == 0) {
       accel::CachingAllocator::Block memory;
       device_->copy_to_host(to, unpacked(entry, name, memory).planes[p], stream);
       stream.synchronize();
@@ -235,6 +253,7 @@ void TensorStore::download(const std::string& name, std::span<std::byte> bytes) 
 void TensorStore::fill_zero(const std::string& name) {
   for (const std::string& part : entry_of(name).parts) fill_zero(part);
   if (!entry_of(name).parts.empty()) return;
+  if (only_counts()) return;
   if (is_on_host(name)) {
     std::ranges::fill(host_bytes(name), std::byte{});
     return;

@@ -24,7 +24,9 @@ class TensorStore {
  public:
   static constexpr const char* kModel = "model";  // owns what nobody else does
 
-  explicit TensorStore(accel::DevicePtr device);
+  // Of Backing::none the store counts what it would hold and holds nothing: what is written there goes nowhere, and
+  // programs over it take no memory and can't run (Program::realise). Reading from it is a std::logic_error.
+  explicit TensorStore(accel::DevicePtr device, accel::Backing backing = accel::Backing::device);
   ~TensorStore();
   TensorStore(const TensorStore&) = delete;
   TensorStore& operator=(const TensorStore&) = delete;
@@ -44,6 +46,9 @@ class TensorStore {
   tern_tensor& adopt(const std::string& name, const tern_tensor& tensor);
   tern_tensor& adopt(const std::string& name, const TensorDesc& desc, accel::Buffer buffer,
                      std::function<void()> let_go = {});
+  // A tensor in pages of a file that nobody maps, in a store that only counts.
+  void count_mapped(const std::string& name, const TensorDesc& desc, std::function<void()> let_go = {});
+  [[nodiscard]] bool only_counts() const { return allocator_->only_counts(); }
   void erase(const std::string& name);
 
   // The planes are those of the plain form: null while a pack has taken its place, which a Hold prevents.
@@ -52,9 +57,10 @@ class TensorStore {
   [[nodiscard]] const accel::DevicePtr& device() const { return device_; }
   // What the store and the programs over it take memory from.
   [[nodiscard]] const std::shared_ptr<accel::CachingAllocator>& allocator() const { return allocator_; }
-  [[nodiscard]] std::uint64_t bytes() const;                                  // allocated here, packs included
-  [[nodiscard]] std::uint64_t packed_bytes() const;                           // of them, packs
-  [[nodiscard]] std::uint64_t host_bytes() const;                             // in the host's memory
+  [[nodiscard]] std::uint64_t bytes() const;         // allocated here, packs included
+  [[nodiscard]] std::uint64_t packed_bytes() const;  // of them, packs
+  [[nodiscard]] std::uint64_t host_bytes() const;    // in the host's memory
+  [[nodiscard]] std::uint64_t mapped_bytes() const;  // in a file's pages, of tensors whose plain form is read
   [[nodiscard]] std::uint64_t bytes(const std::string& name) const;           // of one tensor, packs included
   [[nodiscard]] std::map<std::string, std::uint64_t> bytes_by_owner() const;  // bytes(), without owners of nothing
 

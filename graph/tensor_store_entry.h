@@ -18,7 +18,9 @@ struct TensorStore::Entry {
   tern_tensor tensor{};
   accel::CachingAllocator::Block block;  // created here
   accel::HostBuffer host;                // or on the host
+  std::uint64_t on_host = 0;             // bytes of it, there or only counted
   accel::Buffer buffer;                  // or adopted
+  std::uint64_t mapped = 0;              // bytes of a file's pages, there or only counted
   std::function<void()> let_go;          // of what was adopted
   std::map<std::uint32_t, Pack> packs;   // by uses
   Hold hold = std::make_shared<char>();  // shared by those who read the plain form

@@ -49,7 +49,7 @@ TensorStore::Hold TensorStore::hold_plain(const std::string& name) {
 
 // The plain form in memory, and no packs that nobody reads.
 void TensorStore::make_plain(Entry& entry, const std::string& name) {
-  if (entry.gone && !entry.buffer) entry.tensor = unpacked(entry, name, entry.block);
+  if (entry.gone && entry.mapped == 0) entry.tensor = unpacked(entry, name, entry.block);
   entry.gone = false;
   std::erase_if(entry.packs, [](const auto& pack) { return pack.second.hold.use_count() == 1; });
 }
@@ -58,6 +58,7 @@ void TensorStore::make_plain(Entry& entry, const std::string& name) {
 tern_tensor TensorStore::unpacked(const Entry& entry, const std::string& name,
                                   accel::CachingAllocator::Block& memory) const {
   const tern_tensor plain = place(entry.tensor.desc, name, memory);
+  if (only_counts()) return plain;
   const auto& [uses, pack] = *entry.packs.begin();
   const accel::Stream stream = device_->make_stream();
   accel::check(device_->api().unpack(plain, pack.tensor, uses, stream.raw()), device_->backend(),
@@ -103,6 +104,10 @@ const tern_tensor& TensorStore::packed(const std::string& name, std::uint32_t us
 }
 
 void TensorStore::pack(const Entry& entry, Pack& pack, std::uint32_t uses) const {
+  if (only_counts()) {
+    pack.stale = false;
+    return;
+  }
   const accel::Stream stream = device_->make_stream();
   accel::check(device_->api().pack(pack.tensor, entry.tensor, uses, stream.raw()), device_->backend(),
                cat(device_->name(), ": packing a weight"));

@@ -313,6 +313,10 @@ class Loader {
 
   // As stored: mapped without a copy where the device and the file's layout allow it.
   void place(const Stored& stored) {
+    if (can_map(stored) && store_.only_counts()) {
+      return store_.count_mapped(stored.spec->name, stored.desc,
+                                 [source = source_, data = stored.first().data] { source->done_with(*data); });
+    }
     if (can_map(stored)) {
       auto buffer = store_.device()->import_host(pages(stored));
       if (buffer.ok()) {
@@ -321,6 +325,7 @@ class Loader {
         return;
       }
     }
+    if (store_.only_counts()) return store_.create(stored.spec->name, stored.desc);
     if (stored.is_mxfp4) return add(stored, stored.desc, mxfp4_blocks(stored));
     if (const auto whole = pages(stored); !whole.empty()) return add(stored, stored.desc, whole);
     if (stored.first().scale != nullptr) return add(stored, stored.desc, joined_planes(stored.tensors, stored.runs));
@@ -338,9 +343,11 @@ class Loader {
 
   // Gives the bytes that it takes.
   std::uint64_t load_rounded(const Stored& stored, tern_dtype dtype) {
-    const std::vector<float> values = reader_.read(*stored.spec);
     const TensorDesc desc = make_desc(dtype, stored.spec->shape);
-    if (dtype == TERN_F32) {
+    const auto values = store_.only_counts() ? std::vector<float>() : reader_.read(*stored.spec);
+    if (store_.only_counts()) {
+      store_.create(stored.spec->name, desc);
+    } else if (dtype == TERN_F32) {
       add(stored, desc, std::as_bytes(std::span(values)));
     } else {
       add(stored, desc, rounded(stored.spec->name, values, dtype));
@@ -374,12 +381,16 @@ class Loader {
       count.unquantised_bytes += bytes;
       return false;
     }
+    count.bytes += total_bytes(desc);
+    count.plain_bytes += bytes;
+    if (store_.only_counts()) {
+      store_.create(stored.spec->name, desc);
+      return true;
+    }
     add(stored, desc,
         quantised_planes_of(*options_.quantise, desc, matrices, [&](std::int64_t first, std::int64_t some) {
           return values_to_quantise(stored, dtype, first, some);
         }));
-    count.bytes += total_bytes(desc);
-    count.plain_bytes += bytes;
     return true;
   }
 
@@ -445,7 +456,7 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     model.dtype = options.dtype;
     model.architecture = find_architecture(model.config.architecture);
     model.source = std::move(source);
-    model.store = std::make_shared<graph::TensorStore>(std::move(device));
+    model.store = std::make_shared<graph::TensorStore>(std::move(device), options.backing);
     auto specs = parameters_of(model.config);
     ParameterReader reader(*model.source, encoder_prefix(model.config));
     if (model.config.label_head_is_new) {  // the file is the language model's

@@ -34,7 +34,13 @@ struct LoadOptions {
   bool vision_later = false;       // they are read by load_vision where an image comes: nothing is left out
   std::int64_t max_positions = 0;  // rows of the rope tables; 0: as the config says
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes
+  // None: the store only counts what it would hold, and no weight is read (graph/tensor_store.h).
+  accel::Backing backing = accel::Backing::device;
 };
+
+// The tensors of a Hugging Face directory of that model whose weights are not here, stored in `dtype`: for
+// CheckpointSource::describe.
+[[nodiscard]] std::vector<checkpoint::SourceTensor> described_tensors(const ModelConfig& config, tern_dtype dtype);
 
 struct LoadedModel {
   ModelConfig config;

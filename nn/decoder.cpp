@@ -34,6 +34,8 @@ Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& 
     context.begin_layer();
     layer(i, cat(config.module, ".layers.", i), x);
     add_deepstack(context, inputs, i, x);
+    // Recomputed, a layer keeps what it reads: the stream alone, not the stream and a branch that the next norm adds.
+    if (context.options().training) (void)stream(context, x);
     context.end_layer();
   }
   const std::string last = cat(config.module, ".", config.norm);

@@ -32,6 +32,10 @@ void add_rope_table(graph::TensorStore& store, const std::string& kind, std::spa
                     std::span<const double> amplitudes) {
   const auto rows = static_cast<std::int64_t>(amplitudes.size());
   const auto width = static_cast<std::int64_t>(frequencies.size());
+  const TensorDesc desc = make_desc(TERN_F32, {rows, width});
+  store.create(table_name(kind, "cos"), desc);
+  store.create(table_name(kind, "sin"), desc);
+  if (store.only_counts()) return;
   std::vector<float> cosines(static_cast<std::size_t>(rows * width));
   std::vector<float> sines(cosines.size());
   std::size_t at = 0;
@@ -43,9 +47,6 @@ void add_rope_table(graph::TensorStore& store, const std::string& kind, std::spa
       sines[at++] = static_cast<float>(amplitude * std::sin(phase));
     }
   }
-  const TensorDesc desc = make_desc(TERN_F32, {rows, width});
-  store.create(table_name(kind, "cos"), desc);
-  store.create(table_name(kind, "sin"), desc);
   store.upload(table_name(kind, "cos"), std::as_bytes(std::span(cosines)));
   store.upload(table_name(kind, "sin"), std::as_bytes(std::span(sines)));
 }

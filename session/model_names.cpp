@@ -67,6 +67,7 @@ Result<std::string> fetch_model(const std::string& model, const HubOptions& flag
   // A folder of GGUF files is many models, of which one is wanted.
   const auto one_gguf = [&](const std::vector<std::string>& all) { return !named.file.empty() || is_gguf_only(all); };
   options.wanted = [&](const std::string& path, const std::vector<std::string>& all) {
+    if (flags.without_weights && path.ends_with(".safetensors")) return false;
     if (!one_gguf(all)) return hub::wanted_file(path, all);
     const auto parts = hub::choose_gguf(all, named.file, named.id).value();
     if (flags.mmproj && path == hub::choose_mmproj(all, parts.front())) return true;

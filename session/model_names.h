@@ -27,10 +27,11 @@ struct BundledModel {
 
 // How a hub is asked.
 struct HubOptions {
-  bool use_hf = false;   // a bare ORG/NAME is Hugging Face's
-  std::string token;     // "": the hub's own variables
-  std::string revision;  // branch, tag or commit; "": the hub's default branch
-  bool mmproj = false;   // the vision tower's file beside a GGUF, too (session/mmproj.h)
+  bool use_hf = false;           // a bare ORG/NAME is Hugging Face's
+  std::string token;             // "": the hub's own variables
+  std::string revision;          // branch, tag or commit; "": the hub's default branch
+  bool without_weights = false;  // its config.json and tokenizer alone, of what is not here yet
+  bool mmproj = false;           // the vision tower's file beside a GGUF, too (session/mmproj.h)
   // Called as bytes arrive; false stops the download, and what was fetched is kept.
   std::function<bool(std::uint64_t done, std::uint64_t total)> progress;
 };

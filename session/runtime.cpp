@@ -1,5 +1,6 @@
 #include "session/runtime.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/log.h"
@@ -100,6 +101,43 @@ Result<std::unique_ptr<Runtime>> open_runtime(const RuntimeOptions& options) {
     if (const char* profile = std::getenv("TERN_PROFILE"); profile != nullptr && *profile != '\0') {
       runtime->program.profile = std::make_shared<graph::Profile>();
       record_trace(profile, *runtime);
+    }
+    return runtime;
+  });
+}
+
+namespace {
+
+// "npu:Ascend910B3": a backend and one of the devices that it describes; null where it names none.
+accel::DevicePtr described_device(const std::string& name, const std::filesystem::path& backend_file) {
+  const auto colon = name.find(':');
+  if (colon == std::string::npos) return nullptr;
+  const std::string profile = name.substr(colon + 1);
+  const auto files = backend_file.empty() ? accel::find_backend_files() : std::vector{backend_file};
+  for (const auto& file : files) {
+    if (file.stem() != cat("libtern_", name.substr(0, colon))) continue;
+    auto backend = accel::Backend::load(file).value();
+    const auto profiles = backend->profiles();
+    if (std::find(profiles.begin(), profiles.end(), profile) == profiles.end()) return nullptr;
+    return accel::Device::describe(std::move(backend), profile).value();
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Runtime>> describe_runtime(const RuntimeOptions& options) {
+  return catching([&] {
+    auto runtime = std::make_unique<Runtime>();
+    runtime->program.bind.prefer_decomposition = options.reference_kernels;
+    runtime->program.bind.fallback = options.fallback.value_or(graph::Fallback::forbid);
+    set_up_host(options.num_threads);
+    runtime->device = described_device(options.device, options.backend_file);
+    if (!runtime->device) {
+      runtime = open_runtime(options).value();
+      const accel::Device& here = *runtime->device;
+      const std::string twin = cat(here.backend().name(), ":", here.info().arch);
+      if (auto described = described_device(twin, here.backend().file())) runtime->device = std::move(described);
     }
     return runtime;
   });

@@ -56,6 +56,10 @@ void set_up_host(int num_threads);
 // there. Errors as open_device.
 [[nodiscard]] Result<std::unique_ptr<Runtime>> open_runtime(const RuntimeOptions& options);
 
+// The same for one who only plans: `device` may also be BACKEND:PROFILE, a device that its backend can describe; of a
+// device that is here its description is taken where there is one, so that nothing is measured.
+[[nodiscard]] Result<std::unique_ptr<Runtime>> describe_runtime(const RuntimeOptions& options);
+
 // Tells where the time of the programs went, where it was taken.
 void show_profile(const Runtime& runtime);
 

@@ -53,38 +53,80 @@ void add_tower(Session& session, const checkpoint::CheckpointSource& source, con
 
 }  // namespace
 
+namespace {
+
+enum class Text { needed, if_there };
+
+std::unique_ptr<Session> open_text_of(const SessionOptions& options, const HubOptions& hub, Text text) {
+  auto session = std::make_unique<Session>();
+  session->path = resolve_model(options.model, hub).value();
+  require_no_mmproj(session->path);
+  auto found = chat::load_model_text(session->path);
+  if (text == Text::needed || found) session->text = std::move(found).value();
+  if (session->text && !options.chat_template.empty()) {
+    session->text->chat_template =
+        chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
+  }
+  models::ModelConfig& config = session->model.config;
+  const auto source = checkpoint::CheckpointSource::open_config(session->path).value();
+  config = models::read_config(source, options.heads).value();
+  (void)models::override_rope(options.rope, config);  // told once, when the checkpoint is open
+  if (options.label_head) models::add_label_head(config, *options.label_head).value();
+  // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
+  if (!options.model_type.empty() && options.model_type != config.model_type) {
+    throw Failure(usage_error(
+        cat("--model_type is ", options.model_type, ", and the model's own config says ", config.model_type),
+        "drop the flag"));
+  }
+  add_tower(*session, source, options);
+  return session;
+}
+
+// Takes the weights, or what they would be, in the place of what the config alone says.
+Status open_source(Session& session, const SessionOptions& options, checkpoint::CheckpointSource source);
+
+bool has_weights(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return true;
+  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+    const auto ending = entry.path().extension();
+    if (ending == ".safetensors" || ending == ".gguf") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Session>> open_text(const SessionOptions& options) {
   return catching([&] {
-    auto session = std::make_unique<Session>();
     HubOptions hub = options.hub;
     hub.mmproj = options.images && options.mmproj.empty();
-    session->path = resolve_model(options.model, hub).value();
-    require_no_mmproj(session->path);
-    session->text = chat::load_model_text(session->path).value();
-    if (!options.chat_template.empty()) {
-      session->text->chat_template =
-          chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
-    }
-    models::ModelConfig& config = session->model.config;
-    const auto source = checkpoint::CheckpointSource::open_config(session->path).value();
-    config = models::read_config(source, options.heads).value();
-    (void)models::override_rope(options.rope, config);  // told once, when the checkpoint is open
-    if (options.label_head) models::add_label_head(config, *options.label_head).value();
-    // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
-    if (!options.model_type.empty() && options.model_type != config.model_type) {
-      throw Failure(usage_error(
-          cat("--model_type is ", options.model_type, ", and the model's own config says ", config.model_type),
-          "drop the flag"));
-    }
-    add_tower(*session, source, options);
-    return session;
+    return open_text_of(options, hub, Text::needed);
   });
 }
 
 Status open_model(Session& session, const SessionOptions& options) {
+  return catching(
+      [&] { return open_source(session, options, checkpoint::CheckpointSource::open(session.path).value()).value(); });
+}
+
+namespace {
+
+// Of a config alone.
+checkpoint::CheckpointSource describe_source(const std::filesystem::path& path, const SessionOptions& options) {
+  auto source = checkpoint::CheckpointSource::open_config(path).value();
+  if (source.config() != nullptr && source.config()->contains("quantization_config")) {
+    throw Failure(data_error((path / "config.json").string(), "a model that is not quantised, or its weights beside it",
+                             "quantization_config alone", "plan with the weights, or with the unquantised model"));
+  }
+  const models::ModelConfig config = models::read_config(source, options.heads).value();
+  source.describe(models::described_tensors(config, model_dtype(config, source)));
+  return source;
+}
+
+Status open_source(Session& session, const SessionOptions& options, checkpoint::CheckpointSource source) {
   return catching([&] {
-    session.source =
-        std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(session.path).value());
+    session.source = std::make_shared<checkpoint::CheckpointSource>(std::move(source));
     // Once more, as some of it hangs on what tensors there are (models/text_part.h).
     const auto tower = session.model.config.vision;
     session.model.config = models::read_config(*session.source, options.heads).value();
@@ -104,6 +146,22 @@ Status open_model(Session& session, const SessionOptions& options) {
     session.numerics.compute = compute_dtype(device, session.model.dtype);
     session.numerics.activations = activation_dtype(device, options.activations).value();
     return Unit{};
+  });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> open_described(const SessionOptions& options, bool needs_text) {
+  return catching([&] {
+    HubOptions hub = options.hub;
+    hub.without_weights = true;
+    auto session = open_text_of(options, hub, needs_text ? Text::needed : Text::if_there);
+    const bool is_here = has_weights(session->path);
+    session->runtime = is_here ? open_runtime(options.runtime).value() : describe_runtime(options.runtime).value();
+    auto source =
+        is_here ? checkpoint::CheckpointSource::open(session->path).value() : describe_source(session->path, options);
+    open_source(*session, options, std::move(source)).value();
+    return session;
   });
 }
 

@@ -56,6 +56,12 @@ struct Session {
 [[nodiscard]] Result<std::unique_ptr<Session>> open_text(const SessionOptions& options);
 [[nodiscard]] Status open_model(Session& session, const SessionOptions& options);
 
+// Both for one who only plans: of a directory without weights the tensors are described (CheckpointSource::describe),
+// and the device is only described where its backend can; a hub's weights are not fetched. `needs_text`: without it a
+// model may lack its tokenizer, and has no text then. Errors as open_session; (data) a quantised model without weights,
+// which alone say how they are stored.
+[[nodiscard]] Result<std::unique_ptr<Session>> open_described(const SessionOptions& options, bool needs_text);
+
 // Reads the weights onto the device in the session's dtype and quantisation, whatever the options say of these, and
 // tells what was loaded. Errors (data): a tensor; (device): no memory.
 [[nodiscard]] Status load_weights(Session& session, const models::LoadOptions& options);

@@ -1,7 +1,6 @@
 #include "train/run.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -10,12 +9,15 @@
 #include "io/file_writer.h"
 #include "session/machine_rates.h"
 #include "session/pooling_config.h"
+#include "train/galore_targets.h"
 #include "train/loss.h"
 
 namespace tern::train {
 
 namespace fs = std::filesystem;
 namespace {
+
+constexpr int kHalvings = 8;  // of each setting that `tern plan` tries
 
 std::string hash(const std::string& text) { return cat("xxh3_64 ", io::xxh3_64(std::as_bytes(std::span(text)))); }
 
@@ -64,25 +66,6 @@ data::Settings data_settings(const RunOptions& options, const session::Session& 
           {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
 }
 
-// The weights that GaLore projects: of linear layers, or those whose module's name has one of the words.
-std::set<std::string> galore_parameters(const GaloreOptions& options, const models::LoadedModel& model) {
-  std::set<std::string> out;
-  const auto is_target = [&](const std::string& module) {
-    return options.target_modules.empty() ||
-           std::any_of(options.target_modules.begin(), options.target_modules.end(),
-                       [&](const std::string& word) { return module.find(word) != std::string::npos; });
-  };
-  for (const auto& module : models::linear_modules(model)) {
-    if (is_target(module.name)) out.insert(module.name + ".weight");
-  }
-  if (out.empty()) {
-    throw Failure(usage_error(cat("--galore_target_modules \"", join(options.target_modules, " "), "\" is in no name"),
-                              "give parts of layers' names, such as q_proj, or leave it out for all of them"));
-  }
-  if (options.with_embedding) out.insert("model.embed_tokens.weight");
-  return out;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
@@ -98,12 +81,92 @@ Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
     run->session_->runtime = session::open_runtime(o.session.runtime).value();
     if (!o.resume_from.empty()) run->resume_ = find_checkpoint(o.resume_from, run->base_).value();
     run->load_data();
-    run->load_model();
-    run->choose_directory();
-    run->plan(std::move(hooks));
+    session::open_model(*run->session_, o.session).value();
+    run->prepare_task();
+    run->plan_memory();
+    try {
+      run->load_model();
+      run->choose_directory();
+      run->make_trainer(std::move(hooks));
+    } catch (const Failure& failure) {
+      throw Failure(run->advised(failure.error()));
+    }
     return run;
   });
 }
+
+Result<Run::Planned> Run::plan(RunOptions options, std::uint64_t device_memory) {
+  return catching([&] {
+    Run run(std::move(options));
+    const RunOptions& o = run.options_;
+    run.session_ = session::open_described(o.session, !o.data.dataset.empty()).value();
+    run.base_ = o.output_dir.empty() ? default_output_dir(o.session.model) : o.output_dir;
+    if (!o.resume_from.empty()) run.resume_ = find_checkpoint(o.resume_from, run.base_).value();
+    if (!o.data.dataset.empty()) run.load_data();
+    run.prepare_task();
+    PlannedRun planned = run.planned_run();
+    planned.device_memory = device_memory;
+    std::optional<session::MachineRates> rates;
+    if (run.session_->runtime->device->info().described == 0) {
+      rates = session::measure_machine(*run.session_->runtime, static_cast<tern_dtype>(run.session_->numerics.compute));
+    }
+    Planned result{plan_training(planned, rates ? &*rates : nullptr), {}};
+    result.changes = smaller_runs(planned, result.plan, kHalvings);
+    return result;
+  });
+}
+
+// What is learned of each text as a whole, and the head that learns it.
+void Run::prepare_task() {
+  if (options_.tuner.type == TunerType::lora && session_->model.config.head == models::ModelHead::classification) {
+    options_.tuner.modules_to_save.emplace_back("score");
+  }
+  if (!options_.task.is_pooled()) return;
+  if (!session_->text) {
+    throw Failure(usage_error("a task of whole texts needs the model's tokenizer", "name a model that comes with one"));
+  }
+  const auto told = session::read_pooling_config(*session_->source).value().pooling;
+  options_.task.pooling = told.value_or(models::Pooling::last);
+  options_.trainer.graph.pooled = pooled_of(options_.task, session_->text->tokenizer);
+  options_.trainer.pooled_loss = loss_of(options_.task, session_->model.config);
+}
+
+// What is known of the run before its weights are loaded; without data all samples are as long as they may be.
+PlannedRun Run::planned_run() {
+  PlannedRun planned{.session = *session_,
+                     .model_name = options_.session.model,
+                     .tuner = options_.tuner,
+                     .trainer = options_.trainer,
+                     .checkpoint = resume_,
+                     .sizes = {}};
+  planned.accumulation = options_.batches.accumulation;
+  if (!steps_) {
+    const std::int64_t longest =
+        options_.encoder.max_length > 0 ? options_.encoder.max_length : session_->model.config.max_position_embeddings;
+    const std::int64_t sequences = options_.batches.per_device_batch_size;
+    planned.sizes.training.largest = {longest * sequences, sequences, longest * sequences, longest};
+    planned.max_positions = longest;
+    return planned;
+  }
+  std::optional<data::SetSteps> held_out;
+  if (data_.validation.size() > 0) {
+    held_out = data::SetSteps::create(data_.validation, options_.trainer.eval_batches).value();
+  }
+  planned.sizes = sizes_of(*steps_, held_out ? &*held_out : nullptr, *session_->runtime->device, 0,
+                           steps_in_all(options_.trainer, *steps_));
+  planned.max_positions = std::max<std::int64_t>(steps_->bounds().longest, data_.validation.longest());
+  return planned;
+}
+
+// Before anything is loaded: a run that can't fit is refused here.
+void Run::plan_memory() {
+  planned_.emplace(planned_run());
+  plan_ = plan_training(*planned_);
+  for (const std::string_view line : split(plan_lines(plan_), '\n')) log_info(std::string(line));
+  if (!plan_.fits()) throw Failure(does_not_fit(*planned_, plan_));
+}
+
+Error Run::advised(const Error& error) const { return planned_ ? with_advice(error, *planned_, plan_) : error; }
 
 void Run::load_data() {
   const auto longest =
@@ -145,23 +208,11 @@ void Run::load_data() {
 }
 
 void Run::load_model() {
-  session::open_model(*session_, options_.session).value();
   const bool full = options_.tuner.type == TunerType::full;
-  models::LoadOptions load;
-  std::set<std::string> masters;
-  models::SavedModules saved;
-  if (full) {
-    const auto trained = trained_parameters(options_.tuner.selection, session_->model.config).value();
-    masters.insert(trained.begin(), trained.end());
-  } else {
-    if (session_->model.config.head == models::ModelHead::classification) {
-      options_.tuner.modules_to_save.emplace_back("score");
-    }
-    saved = modules_beside(options_.tuner, session_->model.config, resume_).value();
-    for (const auto& spec : saved.parameters) masters.insert(spec.name);
-  }
-  load.is_master = [&masters](const std::string& name) { return masters.contains(name); };
-  load.max_positions = std::max<std::int64_t>({1, steps_->bounds().longest, data_.validation.longest()});
+  const models::SavedModules saved =
+      full ? models::SavedModules() : modules_beside(options_.tuner, session_->model.config, resume_).value();
+  models::LoadOptions load = load_options(options_.tuner, session_->model.config, resume_,
+                                          std::max<std::int64_t>(steps_->bounds().longest, data_.validation.longest()));
   load.progress = options_.load_progress;
   session::load_weights(*session_, load).value();
   models::LoadedModel& model = session_->model;
@@ -201,7 +252,7 @@ fs::path Run::tensorboard_dir() const {
   return report.tensorboard ? tensorboard_directory(output_dir_, report) : fs::path();
 }
 
-void Run::plan(TrainerHooks hooks) {
+void Run::make_trainer(TrainerHooks hooks) {
   TrainerOptions options = options_.trainer;
   options.graph.numerics = session_->numerics;
   options.graph.numerics.needs = TERN_NEED_DETERMINISTIC;  // a resumed run equals one never interrupted
@@ -210,12 +261,6 @@ void Run::plan(TrainerHooks hooks) {
     options.optimizer.galore->parameters = galore_parameters(*options.optimizer.galore, session_->model);
   }
   options.report.product_rate = 1e9 * session::measure_products(*session_->runtime, options.graph.numerics.compute);
-  if (options_.task.is_pooled()) {
-    const auto told = session::read_pooling_config(*session_->source).value().pooling;
-    options_.task.pooling = told.value_or(models::Pooling::last);
-    options.graph.pooled = pooled_of(options_.task, session_->text->tokenizer);
-    options.pooled_loss = loss_of(options_.task, session_->model.config);
-  }
   options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));
@@ -228,11 +273,12 @@ void Run::plan(TrainerHooks hooks) {
 }
 
 Result<TrainResult> Run::train() {
-  return catching([&] {
+  const auto trained = catching([&] {
     const TrainResult result = trainer_->run();
     if (options_.load_best_model_at_end && !result.interrupted && !result.save_failed) end_on_best(result);
     return result;
   });
+  return trained ? trained : advised(trained.error());
 }
 
 void Run::end_on_best(const TrainResult& result) {

@@ -5,13 +5,16 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "data/chat_encoder.h"
 #include "data/dataset.h"
 #include "data/steps.h"
 #include "session/session.h"
+#include "train/plan.h"
 #include "train/run_directory.h"
 #include "train/tasks/task.h"
 #include "train/trainer.h"
@@ -49,6 +52,15 @@ class Run {
   // run holds).
   [[nodiscard]] static Result<std::unique_ptr<Run>> open(RunOptions options, TrainerHooks hooks = {});
 
+  // What such a run takes, and which settings take less; of a model's config.json alone, too, and without data: then
+  // samples are as long as max_length. Reads no weights and makes no directory. Errors: as open's.
+  struct Planned {
+    TrainingPlan plan;
+    std::vector<PlannedChange> changes;
+  };
+  // `device_memory`: bytes to fit into; 0: the device's.
+  [[nodiscard]] static Result<Planned> plan(RunOptions options, std::uint64_t device_memory = 0);
+
   // Trains to the end or until should_stop; with load_best_model_at_end the session then holds the best weights.
   // Errors: data (a stream's rows), device (no memory), failed.
   [[nodiscard]] Result<TrainResult> train();
@@ -64,9 +76,13 @@ class Run {
  private:
   explicit Run(RunOptions options) : options_(std::move(options)) {}
   void load_data();
+  [[nodiscard]] PlannedRun planned_run();
+  void plan_memory();
+  void prepare_task();
   void load_model();
   void choose_directory();
-  void plan(TrainerHooks hooks);
+  void make_trainer(TrainerHooks hooks);
+  [[nodiscard]] Error advised(const Error& error) const;
   void end_on_best(const TrainResult& result);
 
   RunOptions options_;
@@ -80,6 +96,8 @@ class Run {
   std::filesystem::path output_dir_;
   std::unique_ptr<DirectoryLock> lock_;
   std::unique_ptr<Trainer> trainer_;
+  std::optional<PlannedRun> planned_;  // what plan_ is of
+  TrainingPlan plan_;
 };
 
 }  // namespace tern::train

@@ -9,38 +9,12 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/checksum.h"
+#include "train/programs.h"
 
 namespace tern::train {
 namespace {
 
 namespace fs = std::filesystem;
-
-Capacity capacity_of(const data::StepSource& steps) {
-  const data::MicroBatchBounds bounds = steps.bounds();
-  return {bounds.tokens, bounds.samples, bounds.supervised, bounds.longest};
-}
-
-// The mean of a step's micro-batches: kernels are chosen for it, not for the longest sample that there is.
-std::int64_t typical_tokens(data::StepSource& steps) {
-  const data::StepPlan first = steps.plan(0, 0);
-  std::uint64_t tokens = 0;
-  for (const auto& micro : first.micro_batches) tokens += micro.tokens;
-  return static_cast<std::int64_t>(tokens / std::max<std::size_t>(first.micro_batches.size(), 1));
-}
-
-// Tokens of the micro-batches of the steps [begin, end), where a program is made for each size.
-std::set<std::int64_t> sizes_of(data::StepSource& steps, std::int64_t begin, std::int64_t end,
-                                const accel::Device& device) {
-  std::set<std::int64_t> sizes;
-  if (device.can(TERN_CAP_DYNAMIC_SHAPES)) return sizes;
-  const auto per_epoch = static_cast<std::int64_t>(steps.steps_per_epoch().value_or(0));
-  for (std::int64_t step = begin; step < end && per_epoch > 0; ++step) {
-    const data::StepPlan plan =
-        steps.plan(static_cast<std::uint64_t>(step / per_epoch), static_cast<std::uint64_t>(step % per_epoch));
-    for (const auto& micro : plan.micro_batches) sizes.insert(static_cast<std::int64_t>(micro.tokens));
-  }
-  return sizes;
-}
 
 // Of the checkpoint that is resumed, else a new run's.
 TrainState first_state(const TrainerOptions& options) {
@@ -48,16 +22,6 @@ TrainState first_state(const TrainerOptions& options) {
   if (!options.resume_from.empty()) state = read_train_state(options.resume_from).value();
   if (state.run_id.empty()) state.run_id = new_run_id();
   return state;
-}
-
-// Of DoRA's adapters, as they are now; null where there are none.
-std::unique_ptr<models::RowNorms> norms_of(const models::LoadedModel& model, const models::Layers& layers,
-                                           session::Runtime& runtime, const std::shared_ptr<graph::Arena>& arena) {
-  if (!models::has_magnitudes(layers)) return nullptr;
-  auto norms = std::make_unique<models::RowNorms>(
-      model.store, layers, [&](const graph::Graph& graph) { return runtime.build(graph, model.store, arena); });
-  norms->refresh();
-  return norms;
 }
 
 }  // namespace
@@ -76,13 +40,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       reporter_(options_.output_dir, options_.report, options_.args_json, model.store->device(), hooks_.on_log) {
   runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
   const auto per_epoch = training.steps_per_epoch();
-  if (options_.max_steps <= 0 && !per_epoch) {
-    throw std::logic_error("a stream has no epochs to count: max_steps is needed");
-  }
-  total_steps_ =
-      options_.max_steps > 0
-          ? options_.max_steps
-          : static_cast<std::int64_t>(std::ceil(options_.num_train_epochs * static_cast<double>(*per_epoch)));
+  total_steps_ = steps_in_all(options_, training);
   checkpoints_.refuse_others(state_.global_step, total_steps_).value();
   per_epoch_ = per_epoch ? static_cast<std::int64_t>(*per_epoch) : total_steps_;
   make_schedule(validation.size() > 0 && options_.eval_strategy != When::no);
@@ -92,41 +50,19 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   } else if (!state_.loss_scale) {
     state_.loss_scale = options_.loss_scale;
   }
-  options_.graph.capacity = capacity_of(training);
-  if (per_epoch) options_.graph.typical_tokens = typical_tokens(training);
-  // Programs of a run take turns, so they share one arena. Training's needs the most of it, so it comes first; all are
-  // made now, before the first step.
-  const auto arena = std::make_shared<graph::Arena>(model.store->allocator());
-  optimizer_ = std::make_unique<Optimizer>(model.store, options_.graph.trainable, options_.optimizer, runtime, arena);
-  runner_ = std::make_unique<MicroBatchRunner>(model, options_.graph, runtime, arena);
-  if (!per_epoch) runner_->grow_from(state_.planned_tokens);
-  (void)runner_->prepare();
-  norms_ = norms_of(model, options_.graph.adapters, runtime, arena);
+  if (validation.size() > 0) validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
+  RunSizes sizes = sizes_of(training, validation_ ? &*validation_ : nullptr, *model.store->device(), state_.global_step,
+                            total_steps_);
+  sizes.grow_from = state_.planned_tokens;
+  RunPrograms programs = make_programs(model, options_, sizes, runtime);
+  optimizer_ = std::move(programs.optimizer);
+  runner_ = std::move(programs.runner);
+  eval_runner_ = std::move(programs.eval_runner);
+  pooled_ = std::move(programs.pooled);
+  norms_ = std::move(programs.norms);
+  if (norms_) norms_->refresh();
   if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
-  if (options_.pooled_loss) {
-    pooled_ = std::make_unique<PooledObjective>(*options_.pooled_loss, model, options_.graph, runtime, arena);
-    (void)pooled_->forward().prepare();
-  }
-  if (validation.size() > 0) {
-    held_out_samples_ = static_cast<std::int64_t>(validation.size());
-    validation_ = data::SetSteps::create(validation, options_.eval_batches).value();
-    TrainingGraphOptions eval = options_.graph;
-    eval.trainable.clear();
-    eval.dropout = false;
-    eval.capacity = capacity_of(*validation_);
-    eval.typical_tokens = typical_tokens(*validation_);
-    eval_runner_ = std::make_unique<MicroBatchRunner>(model, eval, runtime, arena);
-    (void)eval_runner_->prepare();
-  }
-  // Those that a larger one can stand in for come last.
-  const accel::Device& device = *model.store->device();
-  const std::set<std::int64_t> sizes = sizes_of(training, state_.global_step, total_steps_, device);
-  runner_->prepare(sizes);
-  if (pooled_) pooled_->forward().prepare(sizes);
-  if (eval_runner_) {
-    const auto steps = static_cast<std::int64_t>(validation_->steps_per_epoch().value_or(0));
-    eval_runner_->prepare(sizes_of(*validation_, 0, steps, device));
-  }
+  held_out_samples_ = static_cast<std::int64_t>(validation.size());
   if (!options_.resume_from.empty()) resume();
 }
 

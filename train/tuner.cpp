@@ -145,6 +145,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   models::add_parts(adapter, models::adapter_parts(model, "lora", config, embeddings).value());
   adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
+  if (model.store->only_counts()) return adapter;
   if (config.began_as.empty()) {
     init_adapter(*model.store, adapter, options.seed, init.kind);
   } else {

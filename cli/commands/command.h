@@ -17,6 +17,7 @@ int run_inspect(const Arguments& arguments);
 int run_inspect_data(const Arguments& arguments);
 int run_merge_lora(const Arguments& arguments);
 int run_models(const Arguments& arguments);
+int run_plan(const Arguments& arguments);
 int run_pt(const Arguments& arguments);
 int run_score(const Arguments& arguments);
 int run_selftest(const Arguments& arguments);

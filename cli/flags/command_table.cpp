@@ -106,7 +106,14 @@ std::vector<CommandSpec> training_commands() {
        .groups = joined({kTrainGroups, {"align", "policy"}})},
       {.name = "plan",
        .summary = "show how much memory a training run would take, before it runs",
-       .groups = joined({kTrainGroups, {"json"}})},
+       .groups = joined({{"plan"}, kTrainGroups, {"json"}}),
+       .pending = kSftPending,
+       .replaced = {{"report_to", "none"}},
+       .no_effect = kTrainNoEffect,
+       .effects = {kStretches},
+       .example = "tern plan --model smollm2-135m --max_length 512",
+       .prepare = with_saved_arguments,
+       .run = run_plan},
   };
 }
 

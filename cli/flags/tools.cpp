@@ -337,6 +337,13 @@ constexpr Flag kSelftest[] = {
      .effect = "ops_alone new_cases"},
     {.name = "replay", .help = "file with a failing case to run again", .effect = "ops_alone"},
 };
+constexpr Flag kPlan[] = {
+    {.name = "device_memory",
+     .type = size,
+     .help = "bytes that the run must fit into",
+     .computed = "what the device has",
+     .range = "[1,inf)"},
+};
 constexpr Flag kWebUi[] = {
     {.name = "host", .fallback = "0.0.0.0", .help = "address to listen on"},
     {.name = "port", .type = integer, .fallback = "7860", .help = "port to listen on", .range = "[0,65535]"},
@@ -368,6 +375,7 @@ std::vector<FlagGroup> tool_groups() {
           {"convert", "Result", kConvert},
           {"doctor", "Report", kDoctor},
           {"selftest", "Cases", kSelftest},
+          {"plan", "Device", kPlan},
           {"web_ui", "Server", kWebUi}};
 }
 
