@@ -34,6 +34,8 @@ Value adapter_input(Context& context, Value x) {
   return ops::dropout(context.graph(), x, context.dropout_keys, drop);
 }
 
+namespace {
+
 // y + scaling (x A^T) B^T; without y in fp32.
 Value add_low_rank(Context& context, const std::string& a, const std::string& b, float scaling, Value x, Value y) {
   graph::Graph& graph = context.graph();
@@ -53,8 +55,6 @@ Value add_low_rank(Context& context, const std::string& a, const std::string& b,
   up.needs = build.needs;
   return ops::matmul(graph, low, context.weight(b), up);
 }
-
-namespace {
 
 // What x and a quantised weight are rounded to. Few rows wait for the weight alone, so they needn't be rounded as far
 // as many are: to x15 where the device has loops for such a weight, which is then read as it lies, and else not at all.
@@ -95,6 +95,10 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
   return ops::matmul(context.graph(), x, w, options);
 }
 
+Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) {
+  return add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, x, y);
+}
+
 Value linear(Context& context, const std::string& module, Value x) {
   const Value w = context.weight(module + ".weight");
   const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
@@ -105,9 +109,7 @@ Value linear(Context& context, const std::string& module, Value x) {
   const auto found = build.adapters.find(module);
   if (found == build.adapters.end()) return by_weight(x, bias);
   const LoraLayer& adapter = found->second;
-  const auto add = [&](Value in, Value y) {
-    return add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, in, y);
-  };
+  const auto add = [&](Value in, Value y) { return add_adapter(context, adapter, in, y); };
   const auto without_initial = [&](Value in, Value y) {
     if (adapter.initial_a.empty()) return y;
     return add_low_rank(context, adapter.initial_a, adapter.initial_b, -adapter.scaling, in, y);
