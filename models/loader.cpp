@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "graph/row_parts.h"
 #include "models/mmproj.h"
+#include "models/other_heads.h"
 #include "models/parameter_reader.h"
 #include "models/quantise_rows.h"
 #include "models/stored_planes.h"
@@ -425,20 +426,6 @@ class Loader {
   std::set<tern_dtype> copied_;              // as stored: what could be mapped, but for its dtype
   std::uint64_t copied_bytes_ = 0;
 };
-
-// Heads that stand upon an encoder in the file and are not served: "lm_head".
-std::string other_heads(const checkpoint::CheckpointSource& source, const ModelConfig& config,
-                        std::span<const ParameterSpec> specs) {
-  const std::string_view prefix = encoder_prefix(config);
-  std::set<std::string> heads;
-  for (const auto& tensor : source.tensors()) {
-    if (!is_of_other_head(tensor.name, config)) continue;
-    const std::string name = tensor.name.starts_with(prefix) ? tensor.name.substr(prefix.size()) : tensor.name;
-    if (std::none_of(specs.begin(), specs.end(), [&](const ParameterSpec& spec) { return spec.name == name; }))
-      heads.insert(name.substr(0, name.find('.')));
-  }
-  return join({heads.begin(), heads.end()}, ", ");
-}
 
 }  // namespace
 

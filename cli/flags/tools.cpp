@@ -231,7 +231,7 @@ constexpr Flag kExport[] = {
     {.name = "push_to_hub", .type = boolean, .fallback = "false", .help = "upload the result"},
     {.name = "hub_model_id", .help = "ORG/NAME to upload to"},
     {.name = "hub_private_repo", .type = boolean, .fallback = "false", .help = "make the hub's repository private"},
-    {.name = "commit_message", .help = "message of the upload's commit", .computed = "the checkpoint's name"},
+    {.name = "commit_message", .fallback = "update files", .help = "message of the upload's commit"},
 };
 constexpr Flag kEval[] = {
     {.name = "eval_dataset", .type = list, .help = "benchmarks to run"},

@@ -54,7 +54,7 @@ class Bf16Training : public testing::Test {
     Trained out;
     out.before = weights();
     train::TrainerHooks hooks;
-    hooks.on_step = [&](std::int64_t, std::int64_t, double loss) { out.losses.push_back(static_cast<float>(loss)); };
+    hooks.on_step = [&](const train::StepProgress& at) { out.losses.push_back(static_cast<float>(at.loss)); };
     data::BatchOptions batches;
     batches.shuffle = false;
     const data::EncodedDataset dataset = samples(numbers_);

@@ -54,7 +54,6 @@ const std::map<std::string, std::string>& other_defaults() {
       {"load_from_cache_file", "rows are kept by what they and the template are, so that an old cache is never taken"},
       {"optim", "transformers finds adamw_torch_fused as it runs, and that is AdamW"},
       {"warmup_steps", "none is the same as 0"},
-      {"export commit_message", "the checkpoint's name says more"},
   };
   return table;
 }

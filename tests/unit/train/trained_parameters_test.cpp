@@ -55,8 +55,8 @@ TEST(TrainedParameters, AreMatchedAnywhereInTheirNames) {
   Selection selection;
   selection.freeze_parameters_ratio = 1;
   selection.trainable_parameters_regex = R"(1\.mlp|norm\.weight$)";
-  // Three projections of layer 1, two norms of heads in each of two layers, and the last norm.
-  EXPECT_EQ(trained_parameters(selection, config).value().size(), 8U);
+  // Three projections of layer 1, four norms in each of two layers, and the last norm.
+  EXPECT_EQ(trained_parameters(selection, config).value().size(), 12U);
   selection = {};
   selection.freeze_parameters_regex = "^model\\.layers";
   EXPECT_EQ(trained_parameters(selection, config).value(),
