@@ -18,6 +18,11 @@ struct Products {
   std::int64_t rows, narrow, wide;
   int pairs;
   [[nodiscard]] double flops() const { return 2.0 * 2.0 * pairs * static_cast<double>(rows * narrow * wide); }
+  // Operands and results in fp32, and as much again for private layouts and workspaces.
+  [[nodiscard]] std::uint64_t bytes() const {
+    return static_cast<std::uint64_t>(2 * sizeof(float)) *
+           static_cast<std::uint64_t>(2 * rows * narrow + wide * narrow + rows * wide);
+  }
 };
 constexpr Products kUsual{512, 576, 1536, 8};
 // From one that a simulation does too to one that fills a large accelerator.
@@ -65,10 +70,11 @@ std::unique_ptr<graph::Program> product_program(Runtime& runtime, accel::ChoiceC
 
 }  // namespace
 
-double measure_products(Runtime& runtime, tern_dtype compute) {
+double measure_products(Runtime& runtime, tern_dtype compute, std::uint64_t bytes) {
   accel::ChoiceCache choices = runtime.choices;
   double rate = 0;
   for (const Products& it : kLadder) {
+    if (it.bytes() > bytes) break;
     const auto program = product_program(runtime, choices, compute, it);
     const double best = best_seconds(*program, kMoment);
     rate = it.flops() / best * 1e-9;

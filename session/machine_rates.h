@@ -1,6 +1,8 @@
 // What a device gives at best, measured here and now: the measure of what a model reaches on it.
 #pragma once
 
+#include <cstdint>
+
 #include "session/runtime.h"
 
 namespace tern::session {
@@ -14,8 +16,8 @@ struct MachineRates {
 // had.
 [[nodiscard]] MachineRates measure_machine(Runtime& runtime, tern_dtype compute);
 
-// GFLOP/s of products alone, of the largest that this device does in a moment: a twentieth of a second, a few MiB, and
-// nothing that a run remembers. Throws Failure (device) where they are not to be had.
-[[nodiscard]] double measure_products(Runtime& runtime, tern_dtype compute);
+// GFLOP/s of products alone, of the largest that this device does in a moment within `bytes` of its memory: a twentieth of
+// a second, and nothing that a run remembers. 0 where none fits. Throws Failure (device).
+[[nodiscard]] double measure_products(Runtime& runtime, tern_dtype compute, std::uint64_t bytes);
 
 }  // namespace tern::session

@@ -164,6 +164,11 @@ void Run::plan_memory() {
   plan_ = plan_training(*planned_);
   for (const std::string_view line : split(plan_lines(plan_), '\n')) log_info(std::string(line));
   if (!plan_.fits()) throw Failure(does_not_fit(*planned_, plan_));
+  // Before the weights are there, in no more memory than the run takes: what it reports as its most is its own.
+  const TrainingMemory& memory = plan_.memory;
+  options_.trainer.report.product_rate =
+      1e9 * session::measure_products(*session_->runtime, static_cast<tern_dtype>(session_->numerics.compute),
+                                      memory.peak - memory.context - memory.library);
 }
 
 Error Run::advised(const Error& error) const { return planned_ ? with_advice(error, *planned_, plan_) : error; }
@@ -260,7 +265,6 @@ void Run::make_trainer(TrainerHooks hooks) {
   if (options.optimizer.galore) {
     options.optimizer.galore->parameters = galore_parameters(*options.optimizer.galore, session_->model);
   }
-  options.report.product_rate = 1e9 * session::measure_products(*session_->runtime, options.graph.numerics.compute);
   options.data_settings = data_settings(options_, *session_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));
