@@ -123,15 +123,18 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
 std::optional<models::LabelHead> label_head(const Arguments& arguments) {
   if (!arguments.has("task_type")) return std::nullopt;
   const std::string& task = arguments.string("task_type");
+  const std::vector<std::string> none;
+  const auto& adapters = arguments.has("adapters") ? arguments.list("adapters") : none;
+  const bool trains = arguments.has("max_positive_samples");
   if (task == "seq_cls") {
+    // A model that answers has its head already, unless somebody says otherwise.
+    const bool is_told = arguments.has("num_labels") || arguments.has("problem_type");
+    if (!trains && adapters.empty() && !is_told) return std::nullopt;
     return models::LabelHead{arguments.maybe_integer("num_labels").value_or(0),
                              arguments.maybe_string("problem_type").value_or("")};
   }
   if (task != "reranker") return std::nullopt;
   // A language model reranks by its own words, unless it is to learn to by a head, or an adapter brings one.
-  const std::vector<std::string> none;
-  const auto& adapters = arguments.has("adapters") ? arguments.list("adapters") : none;
-  const bool trains = arguments.has("max_positive_samples");
   const bool has_head =
       !adapters.empty() && models::read_adapter_config(adapters.front()).value().task_type == models::kClassification;
   if (!trains && !has_head) return std::nullopt;

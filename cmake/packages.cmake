@@ -27,6 +27,6 @@ set(TERN_HUB_PACKAGES CURL::libcurl)
 set(TERN_JINJA_PACKAGES PkgConfig::UTF8PROC)
 set(TERN_TOKENIZER_PACKAGES PkgConfig::PCRE2 PkgConfig::UTF8PROC simdjson::simdjson)
 set(TERN_DATA_PACKAGES simdjson::simdjson ZLIB::ZLIB PkgConfig::ZSTD)
-set(TERN_TRAIN_PACKAGES Eigen3::Eigen)
+set(TERN_TRAIN_PACKAGES $<BUILD_INTERFACE:Eigen3::Eigen>)  # headers alone
 set(TERN_SERVER_PACKAGES Boost::headers OpenSSL::SSL prometheus-cpp::core)
 set(TERN_CLI_PACKAGES spdlog::spdlog fmt::fmt PkgConfig::EDIT)

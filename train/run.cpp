@@ -162,7 +162,8 @@ PlannedRun Run::planned_run() {
 void Run::plan_memory() {
   planned_.emplace(planned_run());
   plan_ = plan_training(*planned_);
-  for (const std::string_view line : split(plan_lines(plan_), '\n')) log_info(std::string(line));
+  const std::string lines = plan_lines(plan_);
+  for (const std::string_view line : split(lines, '\n')) log_info(std::string(line));
   if (!plan_.fits()) throw Failure(does_not_fit(*planned_, plan_));
   // Before the weights are there, in no more memory than the run takes: what it reports as its most is its own.
   const TrainingMemory& memory = plan_.memory;

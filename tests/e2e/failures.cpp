@@ -20,7 +20,7 @@ TEST_F(Failures, UsageIsTwo) {
   expect(sft({"--lora_rank", "many"}), 2, {"--lora_rank is \"many\", and must be an integer of at least 1; "});
   expect(sft({"--lora_rnk", "4"}), 2, {"--lora_rnk", "did you mean --lora_rank?"});
   expect(sft({"--deepspeed", "zero3"}), 2, {"--deepspeed", "not implemented yet"});
-  expect(sft({"--temperature", "1"}), 2, {"--temperature", "no effect in tern sft", "infer"});
+  expect(sft({"--port", "80"}), 2, {"--port", "no effect in tern sft", "deploy"});
   expect(sft({"--freeze_parameters", "model"}), 2, {"--freeze_parameters", "--tuner_type lora"});
   expect(sft({"--tuner_type", "full", "--lora_rank", "4"}), 2, {"--lora_rank", "--tuner_type full", "remove it"});
   expect(sft({"--packing_length", "64"}), 2, {"--packing_length", "nothing is packed", "--packing"});

@@ -54,7 +54,7 @@ TEST_F(Quantise, WhatCannotBeIsRefused) {
   };
   refused(infer({"--quant_method", "int8", "--quant_bits", "4"}), "--quant_method int8 has 8 bits, not 4");
   refused(infer({"--quant_bits", "4"}), "no weight is quantised");
-  refused(infer({"--quant_method", "fp8", "--bnb_4bit_quant_type", "nf4"}), "no weight is quantised to 4 bits");
+  refused(infer({"--quant_method", "fp8", "--bnb_4bit_use_double_quant", "false"}), "no weight is quantised to 4 bits");
   refused(infer({"--quant_method", "bnb", "--bnb_4bit_quant_type", "fp4"}), "not implemented");
   refused(run({"sft", "--model", path("model"), "--dataset", path("rows.jsonl"), "--max_steps", "1", "--output_dir",
                path("full"), "--tuner_type", "full", "--quant_method", "bnb"}),

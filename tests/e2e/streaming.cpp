@@ -119,7 +119,6 @@ TEST_F(Streaming, WhatAStreamCannotDoIsRefusedBeforeTheModel) {
       {{}, "--max_steps"},
       {{"--max_steps", "2", "--split_dataset_ratio", "0.1"}, "--split_dataset_ratio"},
       {{"--max_steps", "2", "--group_by_length"}, "--group_by_length"},
-      {{"--max_steps", "2", "--load_from_cache_file", "true"}, "--load_from_cache_file"},
       {{"--max_steps", "2", "--dataset_shuffle", "false", "--shuffle_buffer_size", "9"}, "--shuffle_buffer_size"},
       {{"--max_steps", "2", "--packing", "--max_length", "400", "--packing_length", "100"}, "--packing_length"}};
   for (auto [words, flag] : refused) {
