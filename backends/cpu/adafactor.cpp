@@ -15,26 +15,13 @@ struct Hyper {
   float lr, beta2, rest2, eps1, eps2, clip, beta1, rest1, weight_decay, scale_parameter, grad_scale;
 };
 
-bool is_contiguous(const tern_tensor_desc& desc) {
-  std::int64_t expected = 1;
-  for (int d = static_cast<int>(desc.rank) - 1; d >= 0; --d) {
-    if (desc.shape[d] != 1 && desc.strides[d] != expected) return false;
-    expected *= desc.shape[d];
-  }
-  return true;
-}
-
 bool supports(const PlanDesc& desc, std::string& reason) {
-  bool contiguous = true;
-  for (int i = 0; i < static_cast<int>(TERN_ADAFACTOR_NUM_ARGS); ++i) {
-    contiguous = contiguous && is_contiguous(desc.arg(i));
-  }
   return Check(desc, reason)
       .dtype(TERN_ADAFACTOR_PARAM, TERN_F32)
       .floats({TERN_ADAFACTOR_GRAD})
       .dim(TERN_ADAFACTOR_HYPER, 0, 11)
       .same_shape({TERN_ADAFACTOR_PARAM, TERN_ADAFACTOR_V, TERN_ADAFACTOR_M, TERN_ADAFACTOR_GRAD})
-      .that(contiguous, "a tensor isn't contiguous")
+      .contiguous()
       .ok();
 }
 

@@ -29,19 +29,13 @@ void run(const KernelArgs& args) {
   const TileIo io(args);
   const TileMath& math = tile_math(args.target);
   for_tiles(*args.pool, walk, [&](const std::int64_t* at, std::int64_t n) {
-    alignas(64) TileBuffer buffers[5];
-    const float* g = io.load(grad, at[3], stride[3], n, buffers[3].data());
-    const TensorView* states[3] = {&param, &m, &v};
-    float* values[3];
-    for (int s = 0; s < 3; ++s) {  // in place, or a tile that is put back
-      values[s] = TileIo::place(*states[s], at[s], stride[s], false, buffers[s].data());
-      io.load(*states[s], at[s], stride[s], n, buffers[s].data());
-    }
-    math.adamw(step, g, static_cast<std::size_t>(n), values[0], values[1], values[2]);
-    for (int s = 0; s < 3; ++s) io.store(*states[s], at[s], stride[s], n, false, values[s]);
-    if (!copy.present()) return;
-    std::copy(values[0], values[0] + n, buffers[4].data());
-    io.store(copy, at[4], stride[4], n, false, buffers[4].data());
+    alignas(64) TileBuffer of_grad, of_copy;
+    const float* g = io.load(grad, at[3], stride[3], n, of_grad.data());
+    change_tiles<3>(io, {&param, &m, &v}, at, stride, n, [&](const auto& tiles) {
+      math.adamw(step, g, static_cast<std::size_t>(n), tiles[0], tiles[1], tiles[2]);
+      if (copy.present()) std::copy(tiles[0], tiles[0] + n, of_copy.data());
+    });
+    if (copy.present()) io.store(copy, at[4], stride[4], n, false, of_copy.data());
   });
 }
 

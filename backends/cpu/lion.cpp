@@ -40,16 +40,9 @@ void run(const KernelArgs& args) {
   const auto& stride = walk.inner_stride;
   const TileIo io(args);
   for_tiles(*args.pool, walk, [&](const std::int64_t* at, std::int64_t n) {
-    alignas(64) TileBuffer buffers[3];
-    const float* g = io.load(grad, at[2], stride[2], n, buffers[2].data());
-    const TensorView* states[2] = {&param, &m};
-    float* values[2];
-    for (int s = 0; s < 2; ++s) {  // in place, or a tile that is put back
-      values[s] = TileIo::place(*states[s], at[s], stride[s], false, buffers[s].data());
-      io.load(*states[s], at[s], stride[s], n, buffers[s].data());
-    }
-    take(step, g, n, values[0], values[1]);
-    for (int s = 0; s < 2; ++s) io.store(*states[s], at[s], stride[s], n, false, values[s]);
+    alignas(64) TileBuffer of_grad;
+    const float* g = io.load(grad, at[2], stride[2], n, of_grad.data());
+    change_tiles<2>(io, {&param, &m}, at, stride, n, [&](const auto& tiles) { take(step, g, n, tiles[0], tiles[1]); });
   });
 }
 

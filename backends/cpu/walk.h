@@ -110,4 +110,22 @@ class TileIo {
   const TileMath& math_;
 };
 
+// Tensors that a kernel reads and writes: fn gets a tile of each, where it lies if it is contiguous fp32, else a copy
+// that is put back. `at` and `strides`: theirs, as Walk gives them. An absent one's tile is null.
+template <std::size_t N, typename Fn>
+void change_tiles(const TileIo& io, const std::array<const TensorView*, N>& states, const std::int64_t* at,
+                  const std::int64_t* strides, std::int64_t n, Fn&& fn) {
+  alignas(64) TileBuffer buffers[N];
+  std::array<float*, N> tiles = {};
+  for (std::size_t s = 0; s < N; ++s) {
+    if (!states[s]->present()) continue;
+    tiles[s] = TileIo::place(*states[s], at[s], strides[s], false, buffers[s].data());
+    io.load(*states[s], at[s], strides[s], n, buffers[s].data());
+  }
+  fn(tiles);
+  for (std::size_t s = 0; s < N; ++s) {
+    if (tiles[s] != nullptr) io.store(*states[s], at[s], strides[s], n, false, tiles[s]);
+  }
+}
+
 }  // namespace tern::cpu
