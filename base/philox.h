@@ -3,7 +3,9 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace tern {
 
@@ -25,6 +27,13 @@ using PhiloxBlock = std::array<std::uint32_t, 4>;
 
 // Uniform in [0, 1) with 24 bits, the same on every device.
 [[nodiscard]] constexpr float uniform24(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24F; }
+
+// Two independent normally distributed numbers around 0 (Box and Muller, 1958).
+[[nodiscard]] inline std::array<double, 2> normals(std::uint32_t first, std::uint32_t second, double deviation = 1) {
+  const double radius = deviation * std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(uniform24(first))));
+  const double angle = 2.0 * std::numbers::pi * static_cast<double>(uniform24(second));
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
 
 // A key from parts, for streams that must not collide: splitmix64 finaliser over each part in turn.
 [[nodiscard]] constexpr std::uint64_t mix_key(std::uint64_t a, std::uint64_t b) {

@@ -1,8 +1,6 @@
 #include "models/label_head.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <vector>
 
 #include "base/philox.h"
@@ -10,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "io/json.h"
 #include "models/adapter.h"
+#include "models/adapter_file.h"
 #include "models/registry.h"
 
 namespace tern::models {
@@ -54,7 +53,7 @@ Result<std::optional<LabelHead>> label_head_of_adapter(const std::filesystem::pa
   return catching([&]() -> std::optional<LabelHead> {
     if (read_adapter_config(adapter).value().task_type != kClassification) return std::nullopt;
     const auto file = checkpoint::Safetensors::open_directory(adapter, "adapter_model").value();
-    const std::string name = cat("base_model.model.", kScoreWeight);
+    const std::string name = cat(kPeftPrefix, kScoreWeight);
     const auto* score = file.tensor(name);
     if (score == nullptr || score->shape.size() != 2) {
       throw Failure(data_error(cat((adapter / "adapter_model.safetensors").string(), ": tensor ", name),
@@ -70,11 +69,8 @@ void init_label_head(graph::TensorStore& store, const ModelConfig& config, std::
   std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(kScoreWeight).desc)));
   const std::uint64_t key = mix_key(seed, kStream);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Box and Muller's transform; 1 - u lies in (0, 1].
     const auto block = philox(key, {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0});
-    const double radius = std::sqrt(-2.0 * std::log(1.0 - static_cast<double>(uniform24(block[0]))));
-    values[i] = static_cast<float>(range * radius *
-                                   std::cos(2.0 * std::numbers::pi * static_cast<double>(uniform24(block[1]))));
+    values[i] = static_cast<float>(normals(block[0], block[1], range)[0]);
   }
   store.upload(kScoreWeight, std::as_bytes(std::span(values)));
 }

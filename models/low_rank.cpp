@@ -2,8 +2,6 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
 #include "base/philox.h"
 
@@ -18,7 +16,7 @@ Eigen::Map<const Rows> mapped(const Matrix& weight) {
   return {weight.values.data(), static_cast<Eigen::Index>(weight.rows), static_cast<Eigen::Index>(weight.columns)};
 }
 
-// Normally distributed numbers of a stream of their own (Box and Muller, 1958).
+// Normally distributed numbers of a stream of their own.
 class Normals {
  public:
   explicit Normals(std::uint64_t key) : key_(key) {}
@@ -26,8 +24,7 @@ class Normals {
     Dense out(rows, columns);
     for (double& value : out.reshaped()) {
       const auto bits = philox(key_, {next_++, 0, 0, 0});
-      const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform24(bits[0])));
-      value = radius * std::cos(2.0 * std::numbers::pi * uniform24(bits[1]));
+      value = normals(bits[0], bits[1])[0];
     }
     return out;
   }

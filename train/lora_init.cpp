@@ -4,7 +4,6 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <numbers>
 
 #include "base/log.h"
 #include "base/philox.h"
@@ -34,14 +33,12 @@ void fill_uniform(graph::TensorStore& store, const std::string& name, std::uint6
   store.upload(name, std::as_bytes(std::span(values)));
 }
 
-// Box and Muller, 1958: two numbers of a block.
+// Two numbers of a block.
 void fill_normal(graph::TensorStore& store, const std::string& name, std::uint64_t key, double deviation) {
   std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(name).desc)));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto block = block_of(key, i / 2);
-    const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform24(block[0])));
-    const double angle = 2.0 * std::numbers::pi * uniform24(block[1]);
-    values[i] = static_cast<float>(deviation * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+    values[i] = static_cast<float>(normals(block[0], block[1], deviation)[i % 2]);
   }
   store.upload(name, std::as_bytes(std::span(values)));
 }
@@ -58,12 +55,10 @@ void init_parts(graph::TensorStore& store, const models::LoadedAdapter& adapter,
       const std::uint64_t key = name_key(seed, piece.stored);
       const double bound = 1.0 / std::sqrt(static_cast<double>(part.shape[1]));
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const auto block =
-            philox(key, {static_cast<std::uint32_t>(i / 2), static_cast<std::uint32_t>(i / 2 >> 32), 0, 0});
-        const double first = uniform24(block[i % 2 * 2]), second = uniform24(block[i % 2 * 2 + 1]);
-        values[i] = static_cast<float>(part.is_embedding ? std::sqrt(-2.0 * std::log(1.0 - first)) *
-                                                               std::cos(2.0 * std::numbers::pi * second)
-                                                         : (2.0 * first - 1.0) * bound);
+        const auto block = block_of(key, i / 2);
+        const std::uint32_t first = block[i % 2 * 2], second = block[i % 2 * 2 + 1];
+        values[i] =
+            static_cast<float>(part.is_embedding ? normals(first, second)[0] : (2.0 * uniform24(first) - 1.0) * bound);
       }
       store.upload(piece.stored, std::as_bytes(std::span(values)));
     }
