@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
 #include "io/file_writer.h"
+#include "models/adapter_file.h"
 #include "models/dora.h"
 #include "models/initial_pairs.h"
 #include "models/saved_modules.h"
@@ -24,15 +25,7 @@ bool is_named(const std::string& module, const std::string& target) {
   return module == target || module.ends_with("." + target);
 }
 
-std::string base_name(const std::string& module) { return cat("base_model.model.", module, ".base_layer.weight"); }
-
-std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) out += cat(i == 0 ? "" : ", ", shape[i]);
-  return out + "]";
-}
+std::string base_name(const std::string& module) { return cat(kPeftPrefix, module, ".base_layer.weight"); }
 
 // Elements of a row of a tensor whose rows are a weight's.
 std::int64_t row_width(const graph::TensorStore& store, const AdapterTensor& tensor) {
@@ -45,11 +38,7 @@ std::vector<float> floats(const std::string& where, const checkpoint::Safetensor
     throw Failure(data_error(cat(where, ": tensor ", tensor.name), "a float dtype", std::string(tensor.dtype->name),
                              "save the adapter as float32"));
   }
-  std::int64_t count = 1;
-  for (const std::int64_t size : tensor.shape) count *= size;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
-  return values;
+  return floats_of(tensor);
 }
 
 // Whether the file has an adapter of the module: then all its tensors, of the right shapes, which are put into `used`.
@@ -274,11 +263,11 @@ std::vector<std::string> trained_tensors(const LoadedAdapter& adapter) {
 }
 
 std::string peft_name(const std::string& module, const char* part) {
-  return cat("base_model.model.", module, ".", part, ".weight");
+  return cat(kPeftPrefix, module, ".", part, ".weight");
 }
 
 std::string peft_magnitude_name(const std::string& module) {
-  return cat("base_model.model.", module, ".lora_magnitude_vector");
+  return cat(kPeftPrefix, module, ".lora_magnitude_vector");
 }
 
 Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,

@@ -5,12 +5,12 @@
 #include "base/strings.h"
 #include "checkpoint/checkpoint_source.h"
 #include "models/adapter.h"
+#include "models/adapter_file.h"
 #include "models/stored_tensors.h"
 
 namespace tern::models {
 namespace {
 
-constexpr const char* kPrefix = "base_model.model.";
 
 std::int64_t count_of(std::span<const std::int64_t> shape) {
   std::int64_t count = 1;
@@ -70,8 +70,8 @@ AdapterParts experts_parts(const Fused& fused, const std::string& file_module, c
   const std::int64_t experts = fused.projections.front()->shape[0], in = fused.projections.front()->shape[2];
   AdapterParts out;
   AdapterPart a, b;
-  a.name = cat(kPrefix, file_module, ".lora_A.weight");
-  b.name = cat(kPrefix, file_module, ".lora_B.weight");
+  a.name = cat(kPeftPrefix, file_module, ".lora_A.weight");
+  b.name = cat(kPeftPrefix, file_module, ".lora_B.weight");
   const std::string stored_a = cat(adapter, "/", fused.name(), ".lora_A");
   a.shape = {rank * experts, in};
   a.pieces = {{stored_a, {experts, rank, in}}};
@@ -106,7 +106,7 @@ AdapterParts embedding_parts(const ParameterSpec& table, const std::string& adap
   a.form = AdapterPart::Form::transposed;
   a.pieces = {{layer.lora_a, {vocab, rank}}};
   a.is_embedding = true;
-  b.name = cat(kPrefix, module, ".lora_embedding_B");
+  b.name = cat(kPeftPrefix, module, ".lora_embedding_B");
   b.shape = {hidden, rank};
   b.pieces = {{layer.lora_b, {hidden, rank}}};
   b.is_embedding = true;
@@ -133,16 +133,12 @@ void move_by_expert(const AdapterPart& part, const AdapterPart::Piece& piece, st
 std::vector<float> file_values(const AdapterPart& part, const checkpoint::Safetensors& file) {
   const auto* tensor = file.tensor(part.name);
   if (tensor == nullptr || tensor->shape != part.shape || !tensor->dtype->dtype) {
-    std::vector<std::string> sizes;
-    for (const std::int64_t size : part.shape) sizes.push_back(cat(size));
     throw Failure(data_error(cat(file.files().front()->path(), ": tensor ", part.name),
-                             cat("floats [", join(sizes, ", "), "]"),
+                             cat("floats ", shape_text(part.shape)),
                              tensor == nullptr ? "none" : "another shape or dtype",
                              "the adapter is of another model: name the one it was trained on"));
   }
-  std::vector<float> values(static_cast<std::size_t>(count_of(part.shape)));
-  checkpoint::to_f32(*tensor->dtype->dtype, tensor->bytes, values).value();
-  return values;
+  return floats_of(*tensor);
 }
 
 std::vector<float> piece_of(const AdapterPart& part, const AdapterPart::Piece& piece, std::vector<float>& values) {
@@ -158,7 +154,7 @@ std::vector<float> piece_of(const AdapterPart& part, const AdapterPart::Piece& p
 
 }  // namespace
 
-std::string embedding_name(const std::string& module) { return cat(kPrefix, module, ".lora_embedding_A"); }
+std::string embedding_name(const std::string& module) { return cat(kPeftPrefix, module, ".lora_embedding_A"); }
 
 std::vector<std::string> embedding_modules(const LoadedModel& model) {
   std::vector<std::string> out;

@@ -35,7 +35,7 @@ std::vector<float> weight_values(const LoadedModel& model, const std::string& na
 }
 
 std::uint64_t key_of(std::uint64_t seed, const std::string& module) {
-  std::uint64_t key = mix_key(seed, 0x70697373U);  // "piss": apart from the keys of other streams of the same seed
+  std::uint64_t key = mix_key(seed, 0x70697373U);  // apart from the keys of other streams of the same seed
   for (const char c : module) key = mix_key(key, static_cast<unsigned char>(c));
   return key;
 }

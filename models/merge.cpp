@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "checkpoint/safetensors.h"
+#include "models/adapter_file.h"
 #include "models/initial_pairs.h"
 #include "models/parameter_reader.h"
 #include "models/saved_modules.h"
@@ -36,9 +37,7 @@ std::vector<float> read_f32(const HostAdapter& adapter, const checkpoint::Safete
                    shape.size() == 1 ? cat(shape[0], " floats") : cat("a float matrix of ", shape[0], " x ", shape[1]),
                    "another shape or dtype", "the adapter is of another model: name the one it was trained on"));
   }
-  std::vector<float> values(static_cast<std::size_t>(shape[0] * (shape.size() == 1 ? 1 : shape[1])));
-  checkpoint::to_f32(*tensor.dtype->dtype, tensor.bytes, values).value();
-  return values;
+  return floats_of(tensor);
 }
 
 // What an adapter has for a linear layer.
@@ -67,9 +66,8 @@ void take_off_initial(const HostAdapter& adapter, ParameterReader& reader, const
   pair.rank *= 2;
 }
 
-// Absent where the adapter lacks this layer. Puts the tensors' names into `used`.
-std::optional<Pair> read_pair(const HostAdapter& adapter, ParameterReader& reader, const ParameterSpec& weight,
-                              std::set<std::string>& used) {
+// As the file has it; absent where the adapter lacks this layer. Puts the tensors' names into `used`.
+std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight, std::set<std::string>& used) {
   const std::string module = module_of(weight);
   const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
@@ -84,7 +82,6 @@ std::optional<Pair> read_pair(const HostAdapter& adapter, ParameterReader& reade
     reorder_rows(weight.hugging_face, rank, pair.b, false);
     if (magnitude != nullptr) reorder_rows(weight.hugging_face, 1, pair.magnitude, false);
   }
-  if (!adapter.config.began_as.empty()) take_off_initial(adapter, reader, weight, pair);
   for (const auto* tensor : {a, b, magnitude}) {
     if (tensor != nullptr) used.insert(tensor->name);
   }
@@ -197,7 +194,10 @@ struct MergedWeights::State {
     for (const HostAdapter& adapter : adapters) {
       if (adapter.saved.has(spec.name)) change->whole = read_saved_parameter(adapter.file, spec);
       if (!sits_on(adapter, spec)) continue;
-      if (auto pair = read_pair(adapter, reader, spec, used)) change->pairs.push_back(*std::move(pair));
+      auto pair = read_pair(adapter, spec, used);
+      if (!pair) continue;
+      if (!adapter.config.began_as.empty()) take_off_initial(adapter, reader, spec, *pair);
+      change->pairs.push_back(*std::move(pair));
     }
     if (held.size() == kKept) held.pop_front();
     held.emplace_back(&spec, change);
@@ -232,7 +232,7 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
       const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
       if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);
       if (!sits_on(adapter, spec)) continue;
-      (void)read_pair(adapter, state_->reader, spec, used);  // of the right shape, before anything is written
+      (void)read_pair(adapter, spec, used);  // of the right shape, before anything is written
       state_->changed.insert(&spec);
     }
     require_all_used(adapter, used.size());

@@ -13,12 +13,6 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 18;  // elements that are worth a thread
 
-std::string shape_text(std::span<const std::int64_t> shape) {
-  std::vector<std::string> sizes;
-  for (const std::int64_t size : shape) sizes.push_back(cat(size));
-  return cat("[", join(sizes, ", "), "]");
-}
-
 std::vector<std::int64_t> without_ones(std::vector<std::int64_t> shape) {
   while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
   return shape;

@@ -5,15 +5,12 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "io/json.h"
+#include "models/adapter_file.h"
 #include "models/parameter_reader.h"
 #include "models/stored_tensors.h"
 
 namespace tern::models {
 namespace {
-
-constexpr const char* kPrefix = "base_model.model.";
-
-std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
 
 // The head's weight where the embedding's stands for it; none where it has one of its own, or never has.
 std::optional<std::string> tied_embedding(const ModelConfig& config) {
@@ -131,7 +128,7 @@ void untie_head(LoadedModel& model, const std::function<bool(const std::string& 
   (void)load_parameters(std::span(&spec, 1), reader, model.source, *model.store, options).value();
 }
 
-std::string saved_name(const ParameterSpec& spec) { return kPrefix + spec.name; }
+std::string saved_name(const ParameterSpec& spec) { return kPeftPrefix + spec.name; }
 
 std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file, const ParameterSpec& spec) {
   const auto* tensor = file.tensor(saved_name(spec));
@@ -142,10 +139,7 @@ std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file, con
                              tensor == nullptr ? "none" : "another shape or dtype",
                              "the adapter is of another model, or damaged: take it from its source again"));
   }
-  std::int64_t count = 1;
-  for (const std::int64_t size : spec.shape) count *= size;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  checkpoint::to_f32(*tensor->dtype->dtype, tensor->bytes, values).value();
+  std::vector<float> values = floats_of(*tensor);
   reorder_rows(spec.hugging_face, columns_of(spec), values, false);
   to_parameter(spec.hugging_face, columns_of(spec), values);
   return values;

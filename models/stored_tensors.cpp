@@ -256,4 +256,10 @@ void transpose(std::span<const float> from, std::int64_t rows, std::int64_t colu
   }
 }
 
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : shape) sizes.push_back(cat(size));
+  return cat("[", join(sizes, ", "), "]");
+}
+
 }  // namespace tern::models

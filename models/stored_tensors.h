@@ -96,4 +96,7 @@ class StoredTensorReader {
 // to[c][r] = from[r][c]: from [rows, columns] -> to [columns, rows].
 void transpose(std::span<const float> from, std::int64_t rows, std::int64_t columns, std::span<float> to);
 
+// "[576, 1536]".
+[[nodiscard]] std::string shape_text(std::span<const std::int64_t> shape);
+
 }  // namespace tern::models
