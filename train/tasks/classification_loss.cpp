@@ -34,6 +34,28 @@ bool has_label(const std::vector<float>& labels, std::size_t label) {
   return std::find(labels.begin(), labels.end(), static_cast<float>(label)) != labels.end();
 }
 
+// One output's part of a loss, and its slope there.
+struct Term {
+  double loss;
+  double slope;
+};
+// The mean of `term(text, output)` over all outputs.
+template <typename Function>
+PooledLossValue mean_of_outputs(const PooledTexts& texts, Function&& term) {
+  PooledLossValue out;
+  out.units = static_cast<double>(texts.size());
+  out.gradient.resize(texts.outputs.size());
+  const double all = static_cast<double>(texts.outputs.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (std::size_t at = 0; at < texts.width; ++at) {
+      const Term one = term(i, at);
+      out.loss += one.loss / all;
+      out.gradient[i * texts.width + at] = one.slope / all;
+    }
+  }
+  return out;
+}
+
 class Classification : public PooledLoss {
  public:
   explicit Classification(data::ProblemType type) : type_(type) {}
@@ -91,20 +113,13 @@ class SeveralLabels final : public Classification {
   SeveralLabels() : Classification(data::ProblemType::multi_label_classification) {}
 
   [[nodiscard]] PooledLossValue value(const PooledTexts& texts) const override {
-    PooledLossValue out;
-    out.units = static_cast<double>(texts.size());
-    out.gradient.resize(texts.outputs.size());
-    const double all = static_cast<double>(texts.outputs.size());
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      for (std::size_t label = 0; label < texts.width; ++label) {
-        const double logit = texts.text(i)[label];
-        const double target = has_label(texts.labels[i], label) ? 1.0 : 0.0;
-        // -y log s(x) - (1 - y) log(1 - s(x)), without an exponential that overflows.
-        out.loss += (std::max(logit, 0.0) - logit * target + std::log1p(std::exp(-std::abs(logit)))) / all;
-        out.gradient[i * texts.width + label] = (1.0 / (1.0 + std::exp(-logit)) - target) / all;
-      }
-    }
-    return out;
+    return mean_of_outputs(texts, [&](std::size_t i, std::size_t label) -> Term {
+      const double logit = texts.text(i)[label];
+      const double target = has_label(texts.labels[i], label) ? 1.0 : 0.0;
+      // -y log s(x) - (1 - y) log(1 - s(x)), without an exponential that overflows.
+      return {std::max(logit, 0.0) - logit * target + std::log1p(std::exp(-std::abs(logit))),
+              1.0 / (1.0 + std::exp(-logit)) - target};
+    });
   }
 
   [[nodiscard]] Metrics metrics(const PooledTexts& texts) const override {
@@ -131,18 +146,10 @@ class Regression final : public Classification {
   Regression() : Classification(data::ProblemType::regression) {}
 
   [[nodiscard]] PooledLossValue value(const PooledTexts& texts) const override {
-    PooledLossValue out;
-    out.units = static_cast<double>(texts.size());
-    out.gradient.resize(texts.outputs.size());
-    const double all = static_cast<double>(texts.outputs.size());
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      for (std::size_t at = 0; at < texts.width; ++at) {
-        const double difference = texts.text(i)[at] - static_cast<double>(texts.labels[i].at(at));
-        out.loss += difference * difference / all;
-        out.gradient[i * texts.width + at] = 2 * difference / all;
-      }
-    }
-    return out;
+    return mean_of_outputs(texts, [&](std::size_t i, std::size_t at) -> Term {
+      const double difference = texts.text(i)[at] - static_cast<double>(texts.labels[i].at(at));
+      return {difference * difference, 2 * difference};
+    });
   }
 
   [[nodiscard]] Metrics metrics(const PooledTexts& texts) const override {
