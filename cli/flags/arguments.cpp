@@ -41,20 +41,12 @@ std::string as_json(const Flag& flag, const FlagData& value) {
   return as_text(value);
 }
 
-// What stands in for a value that is not written yet, said in the error.
-std::string mend_of(const CommandSpec& command, const Flag& flag) {
-  for (const auto& row : command.replaced) {
-    if (row.flag == flag.name) return cat("use --", flag.name, " ", row.value);
-  }
-  return "remove it";
-}
-
 }  // namespace
 
 Arguments::Arguments(const CommandSpec& command) : command_(&command), flags_(command_flags(command)) {
   for (const Flag* flag : flags_) {
     Entry entry{flag, {}, Provenance::fallback};
-    const auto words = words_of(*flag, effective_default(command, *flag));
+    const auto words = words_of(*flag, contract_default(command, *flag));
     if (!words.empty()) entry.value = parse_flag(*flag, words, cat("flag table: default of --", flag->name)).value();
     entries_.emplace(flag->name, std::move(entry));
   }
@@ -135,11 +127,11 @@ Status Arguments::assign(const Flag& flag, std::span<const std::string> words, P
   for (const auto& word : words.empty() ? std::vector<std::string>{text} : FlagWord(words.begin(), words.end())) {
     if (is_pending_value(*command_, flag.name, word)) {
       return usage_error(cat(where, " cannot be \"", word, "\", which is not implemented yet"),
-                         mend_of(*command_, flag));
+                         "remove it");
     }
   }
   if (is_pending(*command_, flag.name) && *parsed != slot.value) {
-    return usage_error(cat(where, " is not implemented yet"), mend_of(*command_, flag));
+    return usage_error(cat(where, " is not implemented yet"), "remove it");
   }
   if (!flag.explanation.empty()) notice(cat("--", flag.name, " ", text, " makes no difference: ", flag.explanation));
   slot.value = std::move(*parsed);

@@ -66,7 +66,7 @@ class Arguments {
   // One flat JSON object, flags in the order of the table, absent values null: what args.json holds.
   [[nodiscard]] std::string to_json() const;
 
-  // Lines to tell the user before the run: replaced defaults, flags without a difference.
+  // Lines to tell the user before the run: flags without a difference.
   [[nodiscard]] const std::vector<std::string>& notices() const { return notices_; }
   void notice(std::string line) { notices_.push_back(std::move(line)); }
 

@@ -56,7 +56,6 @@ class Parser {
     if (at < words_.size() && is_config(words_[at])) read_config(words_[at++]);
     while (at < words_.size()) at = read_word(at);
     read_environment();
-    tell_replaced();
     return std::move(invocation_);
   }
 
@@ -179,15 +178,6 @@ class Parser {
         from = name;
       }
       if (!from.empty()) assign(*flag, Words{value}, Provenance::environment, cat("the variable ", from));
-    }
-  }
-
-  void tell_replaced() {
-    for (const auto& row : command().replaced) {
-      if (arguments().provenance(row.flag) != Provenance::fallback) continue;
-      const auto wanted = contract_default(command(), *find_flag(command(), row.flag));
-      arguments().notice(
-          cat("--", row.flag, " is ", row.value, ", as its default ", wanted, " is not implemented yet"));
     }
   }
 

@@ -72,7 +72,6 @@ struct CommandSpec {
   std::vector<std::string_view> positional = {};  // flags that may be given by place
   std::vector<FlagValue> defaults = {};           // this command's own defaults
   std::vector<std::string_view> pending = {};     // not implemented yet: `deepspeed`, or one value: `optim=sgd`
-  std::vector<FlagValue> replaced = {};           // stands in for a default whose value is pending; printed
   std::vector<NoEffect> no_effect = {};           // in a group of the command, yet without effect in it
   std::vector<FlagEffect> effects = {};
   std::string_view example = {};                           // runs on the embedded model

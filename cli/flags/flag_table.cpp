@@ -100,11 +100,6 @@ std::string_view contract_default(const CommandSpec& command, const Flag& flag) 
   return own != nullptr ? own->value : flag.fallback;
 }
 
-std::string_view effective_default(const CommandSpec& command, const Flag& flag) {
-  const auto* stand_in = find_value(command.replaced, flag.name);
-  return stand_in != nullptr ? stand_in->value : contract_default(command, flag);
-}
-
 bool is_pending(const CommandSpec& command, std::string_view flag) {
   return std::find(command.pending.begin(), command.pending.end(), flag) != command.pending.end();
 }

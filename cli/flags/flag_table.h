@@ -33,9 +33,8 @@ namespace tern::cli {
 // The commands whose table holds the flag.
 [[nodiscard]] std::vector<std::string> commands_with(std::string_view typed);
 
-// The default of `flag` in `command`, before and after the stand-in for a pending value.
+// The default of `flag` in `command`.
 [[nodiscard]] std::string_view contract_default(const CommandSpec& command, const Flag& flag);
-[[nodiscard]] std::string_view effective_default(const CommandSpec& command, const Flag& flag);
 
 [[nodiscard]] bool is_pending(const CommandSpec& command, std::string_view flag);
 [[nodiscard]] bool is_pending_value(const CommandSpec& command, std::string_view flag, std::string_view value);

@@ -68,9 +68,7 @@ std::vector<std::string> pending_values(const CommandSpec& command, const Flag& 
 
 std::string default_text(const CommandSpec& command, const Flag& flag) {
   const auto value = contract_default(command, flag);
-  if (value.empty()) return std::string(flag.computed);
-  const auto stand_in = effective_default(command, flag);
-  return stand_in == value ? std::string(value) : cat(stand_in, " (", value, " once it is implemented)");
+  return std::string(value.empty() ? flag.computed : value);
 }
 
 std::string status_text(const CommandSpec& command, const Flag& flag) {

@@ -42,7 +42,6 @@ std::vector<AnswerRow> of_training() {
       {kRefused, kTrain, "the last batch of a pass counts as much as its tokens", "dataloader_drop_last=false"},
       {kRefused, kTrain, "one flag bounds the passes over the data", "max_epochs",
        "use --num_train_epochs or --max_steps"},
-      {kRefused, kTrain, "the loss that is logged is whole, infinite steps too", "logging_nan_inf_filter=true"},
       {kRefused, kTrain, "tern has its own pages of what a run logged, and files for TensorBoard",
        "trackio_bucket_id trackio_space_id trackio_static_space_id project=huggingface", "use --report_to tensorboard"},
       {kRefused, kTrain, "an old name", "evaluation_strategy", "use --eval_strategy"},

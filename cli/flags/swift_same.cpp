@@ -23,10 +23,8 @@ std::vector<AnswerRow> of_training() {
        "torch_compile torch_compile_backend torch_compile_mode tf32"},
       {kSame, kTrain, "gradients of all ranks are summed as the plan says, and every parameter is known to it",
        "ddp_broadcast_buffers ddp_bucket_cap_mb ddp_find_unused_parameters ddp_static_graph"},
-      {kSame, kTrain, "ranks and nodes come from the environment", "local_rank log_on_each_node save_on_each_node"},
+      {kSame, kTrain, "ranks and nodes come from the environment", "local_rank"},
       {kSame, kTrain, "the command trains, and evaluates where there are held-out rows", "do_train do_eval do_predict"},
-      {kSame, kTrain, "--quiet decides what is shown, and a bar is drawn only on a terminal",
-       "disable_tqdm log_level log_level_replica"},
       {kSame, kTrain, "a run is named by its folder", "run_name"},
       {kSame, kTrain, "the logits of all tokens are never stored", "use_logits_to_keep liger_kernel_config"},
       {kSame, kTrain, "training keeps no KV cache", "use_cache"},
@@ -99,7 +97,7 @@ std::vector<AnswerRow> of_answering() {
        "dataset val_dataset split_dataset_ratio data_seed dataset_num_proc dataset_shuffle shuffle_buffer_size "
        "streaming "
        "columns strict load_from_cache_file load_data_args val_dataset_sample metric write_batch_size"},
-      {kSame, "app", "the page finds out from the server", "is_multimodal stream"},
+      {kSame, "app", "the page finds out from the server", "is_multimodal"},
   };
 }
 
@@ -109,7 +107,7 @@ std::vector<AnswerRow> of_files() {
        "max_new_tokens temperature top_k top_p repetition_penalty stop_words num_beams logprobs top_logprobs stream "
        "structured_outputs_regex"},
       {kSame, "merge-lora", "nothing but weights is read and written, and the chat template is kept as it is",
-       "agent_template attn_impl enable_npu_model_patch enable_thinking preserve_thinking model_type seed system "
+       "agent_template attn_impl enable_npu_model_patch enable_thinking preserve_thinking model_type system "
        "template "
        "use_chat_template max_pixels loss_scale max_length "
        "padding_free truncation_strategy template_mode load_data_args"},

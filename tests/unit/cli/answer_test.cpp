@@ -100,7 +100,7 @@ TEST(Answers, AFlagThatWorksHasMsSwiftsDefaultOrAReason) {
 TEST(Answers, MsSwiftsDefaultGivenOutrightIsNoError) {
   for (const auto& row : listed()) {
     if (row.value.empty() || row.value == "default_optim") continue;  // the latter is adamw_torch, found as it runs
-    if (is_pending_value(*find_command(row.command), row.flag, row.value)) continue;  // printed and replaced
+    if (is_pending_value(*find_command(row.command), row.flag, row.value)) continue;
     auto parsed = parse_command_line({row.command, "--" + row.flag, row.value},
                                      [](const std::string&) { return std::optional<std::string>(); });
     const std::string typed = cat(row.command, " --", row.flag, " ", row.value, ": ");
@@ -125,6 +125,19 @@ TEST(Answers, EveryFlagOfMegatronIsInThePage) {
     EXPECT_TRUE(known.contains(flag) || text.find(cat("`", flag, "`")) != std::string::npos) << flag;
   }
   EXPECT_GT(count, 400U);
+}
+
+// A flag that every command of its row has among its own is answered there, and never here.
+TEST(Answers, EachIsSomeCommands) {
+  for (const auto& row : answer_rows()) {
+    for (const auto& answer : answers_of(row)) {
+      bool is_read = false;
+      for (const auto name : split(row.commands, '|')) {
+        is_read = is_read || find_flag(*find_command(name), answer.flag) == nullptr;
+      }
+      EXPECT_TRUE(is_read) << row.commands << ": " << answer.flag;
+    }
+  }
 }
 
 }  // namespace

@@ -43,7 +43,6 @@ TEST(FlagTable, RowsOfACommandNameFlagsThatItHas) {
     std::vector<std::string> named;
     for (const auto entry : command.pending) named.push_back(flag_of(entry));
     for (const auto& row : command.defaults) named.emplace_back(row.flag);
-    for (const auto& row : command.replaced) named.emplace_back(row.flag);
     for (const auto& row : command.no_effect) named.emplace_back(row.flag);
     for (const auto name : command.positional) named.emplace_back(name);
     for (const auto& name : named) {
@@ -54,15 +53,11 @@ TEST(FlagTable, RowsOfACommandNameFlagsThatItHas) {
   }
 }
 
-TEST(FlagTable, ADefaultThatIsPendingHasAStandIn) {
+TEST(FlagTable, NoDefaultIsPending) {
   for (const auto& command : command_table()) {
     for (const Flag* flag : command_flags(command)) {
-      EXPECT_FALSE(is_pending_value(command, flag->name, effective_default(command, *flag)))
+      EXPECT_FALSE(is_pending_value(command, flag->name, contract_default(command, *flag)))
           << command.name << " --" << flag->name;
-    }
-    for (const auto& row : command.replaced) {
-      EXPECT_TRUE(is_pending_value(command, row.flag, contract_default(command, *find_flag(command, row.flag))))
-          << command.name << " --" << row.flag << " is replaced without need";
     }
   }
 }
