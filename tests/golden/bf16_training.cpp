@@ -39,10 +39,7 @@ class Bf16Training : public testing::Test {
     options.schedule = train::ScheduleKind::constant;
     options.graph.adapters = adapter.layers;
     options.graph.numerics.compute = dtype;
-    for (const auto& [module, layer] : adapter.layers) {
-      options.graph.trainable.push_back(layer.lora_a);
-      options.graph.trainable.push_back(layer.lora_b);
-    }
+    options.graph.trainable = models::trained_tensors(adapter);
     const auto weights = [&] {
       std::vector<float> all;
       for (const auto& name : options.graph.trainable) {

@@ -296,6 +296,23 @@ Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset&
   return out;
 }
 
+StepLog train_steps(models::LoadedModel& model, const train::ModelSaver& saver, const data::EncodedDataset& dataset,
+                    const data::BatchOptions& batches, train::TrainerOptions options) {
+  options.logging_steps = 1;
+  options.learning_rate = 1e-3;
+  StepLog log;
+  train::TrainerHooks hooks;
+  hooks.on_log = [&](const train::LogRow& row) {
+    log.losses.push_back(row.loss.value());
+    log.grad_norms.push_back(row.grad_norm);
+  };
+  session::Runtime runtime;
+  auto steps = data::SetSteps::create(dataset, batches).value();
+  train::Trainer trainer(model, saver, steps, {}, std::move(options), runtime, std::move(hooks));
+  log.result = trainer.run();
+  return log;
+}
+
 double max_difference(std::span<const float> a, std::span<const float> b) {
   if (a.size() != b.size()) return kInfinity;
   double worst = 0;

@@ -18,6 +18,7 @@
 #include "models/loader.h"
 #include "tests/support/temp_dir.h"
 #include "train/micro_batch.h"
+#include "train/trainer.h"
 
 namespace tern::golden {
 
@@ -101,6 +102,18 @@ struct StepOptions {
 };
 [[nodiscard]] Gradients step_gradients(models::LoadedModel& model, const data::EncodedDataset& dataset,
                                        const StepOptions& options);
+
+// A Trainer's whole run over samples in their order, with what each step logged. Of `options` the caller sets what is
+// trained, its output_dir, how many steps there are, and what it saves; the rate is 1e-3, and AdamW, clipping and
+// schedule are as they are by default.
+struct StepLog {
+  std::vector<double> losses;
+  std::vector<double> grad_norms;
+  train::TrainResult result;
+};
+[[nodiscard]] StepLog train_steps(models::LoadedModel& model, const train::ModelSaver& saver,
+                                  const data::EncodedDataset& dataset, const data::BatchOptions& batches,
+                                  train::TrainerOptions options);
 
 [[nodiscard]] double max_difference(std::span<const float> a, std::span<const float> b);
 // |a - b| / |b| in the Euclidean norm; infinite where the sizes differ or something is not finite.

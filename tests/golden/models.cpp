@@ -114,25 +114,13 @@ class TinyModel : public testing::TestWithParam<Tiny> {
 void TinyModel::expect_training(models::LoadedModel& model, const train::ModelSaver& saver,
                                 train::TrainingGraphOptions graph, const std::string& kind) {
   const Scratch scratch;
-  train::TrainerOptions options;  // AdamW, clipping and schedule as they are by default
+  train::TrainerOptions options;
   options.output_dir = scratch.path();
   options.max_steps = kSteps;
-  options.logging_steps = 1;
   options.save_strategy = train::When::no;
-  options.learning_rate = 1e-3;
   options.graph = std::move(graph);
-  std::vector<double> losses;
-  std::vector<double> norms;
-  train::TrainerHooks hooks;
-  hooks.on_log = [&](const train::LogRow& row) {
-    losses.push_back(row.loss.value());
-    norms.push_back(row.grad_norm);
-  };
-  session::Runtime runtime;
-  const auto dataset = samples(numbers_);
-  auto steps = data::SetSteps::create(dataset, first_step().batches).value();
-  train::Trainer trainer(model, saver, steps, {}, std::move(options), runtime, std::move(hooks));
-  (void)trainer.run();
+  const auto log = train_steps(model, saver, samples(numbers_), first_step().batches, std::move(options));
+  const auto &losses = log.losses, &norms = log.grad_norms;
   const auto want_losses = numbers_.floats(kind + ".losses");
   const auto want_norms = numbers_.floats(kind + ".grad_norms");
   ASSERT_EQ(losses.size(), kSteps);

@@ -149,28 +149,15 @@ TEST_P(PeftVariant, TwentySteps) {
   train::TrainerOptions options;  // AdamW, clipping and schedule as they are by default
   options.output_dir = scratch.path();
   options.max_steps = kSteps;
-  options.logging_steps = 1;
   options.save_strategy = train::When::steps;
   options.save_steps = kSteps;
-  options.learning_rate = 1e-3;
   options.graph.adapters = adapter.layers;
   options.graph.trainable = models::trained_tensors(adapter);
-  std::vector<double> losses;
-  std::vector<double> norms;
-  train::TrainerHooks hooks;
-  hooks.on_log = [&](const train::LogRow& row) {
-    losses.push_back(row.loss.value());
-    norms.push_back(row.grad_norm);
-  };
-  session::Runtime runtime;
-  const auto dataset = samples(base_);
   data::BatchOptions batches;
   batches.per_device_batch_size = 2;
   batches.accumulation = 2;
   batches.shuffle = false;
-  auto steps = data::SetSteps::create(dataset, batches).value();
-  train::Trainer trainer(model, *saver, steps, {}, std::move(options), runtime, std::move(hooks));
-  const auto result = trainer.run();
+  const auto [losses, norms, result] = train_steps(model, *saver, samples(base_), batches, std::move(options));
   const auto want_losses = numbers_.floats("losses");
   const auto want_norms = numbers_.floats("grad_norms");
   ASSERT_EQ(losses.size(), kSteps);

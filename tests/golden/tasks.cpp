@@ -136,26 +136,15 @@ void Training::expect(models::LoadedModel& model, const train::ModelSaver& saver
   train::TrainerOptions options;
   options.output_dir = scratch.path();
   options.max_steps = kSteps;
-  options.logging_steps = 1;
   options.save_strategy = train::When::no;
-  options.learning_rate = 1e-3;
   options.graph = graph;
   options.pooled_loss = std::move(loss);
   data::BatchOptions batches;
   batches.per_device_batch_size = split.batch;
   batches.accumulation = split.accumulation;
   batches.shuffle = false;
-  std::vector<double> losses;
-  std::vector<double> norms;
-  train::TrainerHooks hooks;
-  hooks.on_log = [&](const train::LogRow& row) {
-    losses.push_back(row.loss.value());
-    norms.push_back(row.grad_norm);
-  };
-  session::Runtime runtime;
-  auto steps = data::SetSteps::create(dataset, batches).value();
-  train::Trainer trainer(model, saver, steps, {}, std::move(options), runtime, std::move(hooks));
-  (void)trainer.run();
+  const auto log = train_steps(model, saver, dataset, batches, std::move(options));
+  const auto &losses = log.losses, &norms = log.grad_norms;
   const auto want_losses = numbers.floats(kind + ".losses");
   const auto want_norms = numbers.floats(kind + ".grad_norms");
   ASSERT_EQ(losses.size(), kSteps);

@@ -45,19 +45,6 @@ class Tuner : public testing::TestWithParam<const char*> {
     out.adapter = models::load_adapter(out.model, "lora", adapter).value();
     return out;
   }
-  [[nodiscard]] static std::vector<std::string> trainable(const models::LoadedAdapter& adapter) {
-    std::vector<std::string> names;
-    for (const auto& [module, layer] : adapter.layers) {
-      if (layer.in_parts) continue;
-      names.push_back(layer.lora_a);
-      names.push_back(layer.lora_b);
-    }
-    for (const auto& part : adapter.parts) {
-      for (const auto& piece : part.pieces) names.push_back(piece.stored);
-    }
-    for (const auto& spec : adapter.saved) names.push_back(spec.name);
-    return names;
-  }
   [[nodiscard]] std::vector<float> last_logits(Adapted& adapted) const {
     auto tokens = base_numbers_.ints("tokens");
     tokens.resize(64);
@@ -70,34 +57,23 @@ class Tuner : public testing::TestWithParam<const char*> {
   Numbers numbers_;
   fs::path base_;
   Numbers base_numbers_;
-  std::vector<double> losses_, norms_;
+  StepLog log_;
 };
 
 void Tuner::train(Adapted& adapted, const fs::path& output) {
   fs::create_directories(output);
-  train::TrainerOptions options;  // AdamW, clipping and schedule as they are by default
+  train::TrainerOptions options;
   options.output_dir = output;
   options.max_steps = kSteps;
-  options.logging_steps = 1;
   options.save_strategy = train::When::no;
-  options.learning_rate = 1e-3;
   options.graph.adapters = adapted.adapter.layers;
-  options.graph.trainable = trainable(adapted.adapter);
-  train::TrainerHooks hooks;
-  hooks.on_log = [&](const train::LogRow& row) {
-    losses_.push_back(row.loss.value());
-    norms_.push_back(row.grad_norm);
-  };
-  session::Runtime runtime;
-  const auto dataset = samples(base_numbers_);
+  options.graph.trainable = models::trained_tensors(adapted.adapter);
   data::BatchOptions batches;
   batches.per_device_batch_size = 2;
   batches.accumulation = 2;
   batches.shuffle = false;
-  auto steps = data::SetSteps::create(dataset, batches).value();
   const auto saver = train::adapter_saver(adapted.model, adapted.adapter);
-  train::Trainer trainer(adapted.model, *saver, steps, {}, std::move(options), runtime, std::move(hooks));
-  (void)trainer.run();
+  log_ = train_steps(adapted.model, *saver, samples(base_numbers_), batches, std::move(options));
   saver->save(output);
 }
 
@@ -107,12 +83,12 @@ TEST_P(Tuner, TrainsTwentyStepsAsPeftDoes) {
   train(adapted, scratch.path());
   const auto want_losses = numbers_.floats("losses");
   const auto want_norms = numbers_.floats("grad_norms");
-  ASSERT_EQ(losses_.size(), kSteps);
+  ASSERT_EQ(log_.losses.size(), kSteps);
   ASSERT_EQ(want_losses.size(), kSteps);
   for (std::size_t i = 0; i < kSteps; ++i) {
     const double bound = i == 0 ? kFirstStep : kTwentiethStep;
-    EXPECT_NEAR(losses_[i], want_losses[i], bound * want_losses[i]) << "loss of step " << i + 1;
-    EXPECT_NEAR(norms_[i], want_norms[i], bound * want_norms[i]) << "gradient norm of step " << i + 1;
+    EXPECT_NEAR(log_.losses[i], want_losses[i], bound * want_losses[i]) << "loss of step " << i + 1;
+    EXPECT_NEAR(log_.grad_norms[i], want_norms[i], bound * want_norms[i]) << "gradient norm of step " << i + 1;
   }
   const Numbers ours(scratch.path() / "adapter_model.safetensors");
   const auto got = ours.with_prefix("");
