@@ -2,7 +2,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "conformance/recipe.h"
 #include "tern/accel_ops.h"
@@ -65,8 +64,6 @@ void make_linear_cross_entropy(CaseBuilder& b) {
   if (v.option != 3) b.out(TERN_LINEAR_CROSS_ENTROPY_DW, TERN_F32, {vocab, width});
 }
 
-constexpr std::array<std::int64_t, 6> kLengths1 = {1024, 33, 1031, 1, 0, 300007};
-
 // Maxima far from each other and from 0: exp without the largest taken away is infinite. Some rows were left out.
 void make_merge_lse(CaseBuilder& b) {
   constexpr std::array<std::array<std::int64_t, 2>, 7> kShards = {
@@ -84,34 +81,6 @@ void make_merge_lse(CaseBuilder& b) {
   b.values(TERN_MERGE_LSE_ROW_MAX, TERN_F32, {shards, capacity}, row_max, 1);
   b.values(TERN_MERGE_LSE_ROW_SUM, TERN_F32, {shards, capacity}, row_sum, 1);
   b.out(TERN_MERGE_LSE_LSE, TERN_F32, {capacity}, 0);
-}
-
-void make_adamw(CaseBuilder& b) {
-  const Variant& v = b.variant();
-  const Shape shape = {kLengths1[static_cast<std::size_t>(v.size)]};
-  const auto count = static_cast<std::size_t>(shape[0]);
-  std::vector<double> m(count);
-  std::vector<double> second(count);
-  std::vector<double> grad(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const double size = i % 3 == 1 ? 1e-7 : 1.0;  // of the gradients: of some so small that eps decides
-    grad[i] = size * b.random().term();
-    m[i] = 0.1 * size * b.random().term();
-    second[i] = 0.01 * size * size * (0.5 + b.random().uniform());
-  }
-  if (v.special != 0) {
-    b.real(TERN_ADAMW_GRAD, v.in, shape);
-  } else {
-    b.values(TERN_ADAMW_GRAD, v.in, shape, grad);
-  }
-  b.real(TERN_ADAMW_PARAM, TERN_F32, shape);
-  b.values(TERN_ADAMW_M, TERN_F32, shape, m);
-  b.values(TERN_ADAMW_V, TERN_F32, shape, second);
-  const double step = 1.0 + static_cast<double>(b.random().below(50));
-  b.values(TERN_ADAMW_HYPER, TERN_F32, {10},
-           {0.01 + 0.01 * b.random().uniform(), 0.9, 0.95, 0.1, 0.05, 1e-8, 0.1, 1.0 - std::pow(0.9, step),
-            1.0 - std::pow(0.95, step), 0.5 + b.random().uniform()});
-  if (v.option == 1) b.out(TERN_ADAMW_COPY, TERN_BF16, shape);
 }
 
 // rows, vocab, tokens of the longest history, tokens in a block of it (0: what the device prefers).
@@ -267,7 +236,6 @@ constexpr Recipe kRecipes[] = {
      kDtypes | kMixed | kLayouts | kAccumulates | kDynamic | kSpecials | kPacks | kReduces | kRows,
      make_linear_cross_entropy},
     {TERN_OP_MERGE_LSE, 7, 2, kLayouts | kDynamic | kRows, make_merge_lse},
-    {TERN_OP_ADAMW, kLengths1.size(), 2, kDtypes | kLayouts | kSpecials, make_adamw},
     {TERN_OP_SAMPLE, kSamples.size(), 3, kDynamic | kRows, make_sample},
 };
 

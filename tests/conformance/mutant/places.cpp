@@ -113,7 +113,7 @@ std::vector<int> places(const ops::OpSpec& spec, Mistake mistake) {
       case Mistake::wrong_stride:  // there are rows to be padded
         fits = written && !integer &&
                (arg.shape.text.find(',') != std::string_view::npos || arg.shape.text.substr(0, 5) == "[...]") &&
-               (features & conformance::kLayouts) != 0 && spec.id != TERN_OP_ADAMW && spec.id != TERN_OP_ROW_SUM;
+               (features & conformance::kLayouts) != 0 && spec.id != TERN_OP_ROW_SUM;
         break;
       case Mistake::lost_special:
         fits = written && !integer && (features & conformance::kSpecials) != 0;
