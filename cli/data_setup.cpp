@@ -1,5 +1,6 @@
 #include "cli/data_setup.h"
 
+#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -63,6 +64,22 @@ void run_plugins(const Arguments& arguments, data::LoadOptions& options) {
   log_warn(cat("tern runs the data sets of plugins alone, and has no ", join(host->lacking(), ", ")));
 }
 
+// --interleave_prob and --stopping_strategy.
+data::Interleave interleave(const Arguments& arguments) {
+  data::Interleave out;
+  if (!arguments.has("interleave_prob")) return out;
+  for (const std::string& word : arguments.list("interleave_prob")) {
+    double& number = out.probabilities.emplace_back(0.0);
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || end != word.data() + word.size()) {
+      throw Failure(usage_error(cat("--interleave_prob ", word, " is not a number"),
+                                "give a probability for each data set, as in --interleave_prob 0.7 0.3"));
+    }
+  }
+  if (arguments.string("stopping_strategy") == "all_exhausted") out.stopping = data::StoppingStrategy::all_exhausted;
+  return out;
+}
+
 }  // namespace
 
 data::LoadOptions load_options(const Arguments& arguments) {
@@ -74,6 +91,7 @@ data::LoadOptions load_options(const Arguments& arguments) {
   if (arguments.has("dataset_num_proc")) {
     options.dataset_num_proc = static_cast<unsigned>(arguments.integer("dataset_num_proc"));
   }
+  options.interleave = interleave(arguments);
   if (arguments.has("strict")) options.strict = arguments.boolean("strict");
   if (arguments.has("load_from_cache_file")) options.load_from_cache_file = arguments.boolean("load_from_cache_file");
   if (arguments.has("columns")) {

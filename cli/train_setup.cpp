@@ -195,6 +195,8 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
     o.optimizer.lora_plus = {*ratio, o.learning_rate > 0 ? kEmbeddingRate / o.learning_rate : 1};
   }
   o.graph.neftune_noise_alpha = arguments.real("neftune_noise_alpha");
+  if (arguments.boolean("enable_dft_loss")) o.graph.loss = train::kDftLoss;
+  o.graph.row_losses = arguments.boolean("enable_channel_loss");
   o.graph.gradient_checkpointing = arguments.boolean("gradient_checkpointing");
   return o;
 }
@@ -218,6 +220,7 @@ train::RunOptions run_options(const Arguments& arguments) {
   o.session = session_options(arguments, arguments.string("model"));
   o.data = load_options(arguments);
   o.encoder = encoder_options(arguments);
+  o.encoder.channels = arguments.boolean("enable_channel_loss");
   o.batches = batch_options(arguments);
   o.streaming = arguments.boolean("streaming");
   o.shuffle_buffer_size = static_cast<std::uint32_t>(arguments.integer("shuffle_buffer_size"));

@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "chat/agent_template.h"
 #include "chat/template_messages.h"
+#include "data/channel.h"
 #include "io/checksum.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
@@ -22,6 +23,7 @@ struct ChatEncoder::State {
   Json kwargs;
   tokenizer::TokenId eos = -1;
   std::optional<chat::AgentTemplate> agent = {};
+  ColumnSpec channel = channel_column();
 
   struct Shown;
   void add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const;
@@ -161,6 +163,10 @@ Result<EncodedRow> ChatEncoder::encode(const Row& row, const std::vector<Message
     } else {
       state_->add_plain(encoded, messages);
     }
+    if (state_->options.channels) {
+      const auto channel = channel_of(row).value();
+      for (Sample& sample : encoded.samples) sample.columns = {channel_bytes(channel.value_or(""))};
+    }
     return encoded;
   });
   if (!out) return in_row(row, out.error());
@@ -190,10 +196,14 @@ std::vector<std::int32_t> ChatEncoder::text_ids(std::string_view text) const {
 const tokenizer::Tokenizer& ChatEncoder::tokenizer() const { return state_->tokenizer; }
 const ChatEncoderOptions& ChatEncoder::options() const { return state_->options; }
 
+std::span<const ColumnSpec> ChatEncoder::columns() const {
+  return state_->options.channels ? std::span(&state_->channel, 1) : std::span<const ColumnSpec>();
+}
+
 std::string ChatEncoder::fingerprint() const {
   const ChatEncoderOptions& options = state_->options;
   return cat("chat 2|", options.identity, "|", options.max_length, "|", static_cast<int>(options.truncation), "|",
-             static_cast<int>(options.loss_scale), options.loss_rules.text(), options.binary_weights ? "b" : "", "|",
+             static_cast<int>(options.loss_scale), options.loss_rules.text(), options.binary_weights ? "b" : "", options.channels ? "c" : "", "|",
              options.use_chat_template, "|", options.template_kwargs, "|", options.agent_template, "|", state_->eos,
              "|", state_->tokenizer.config().bos.content, "|",
              state_->chat_template ? state_->chat_template->source() : std::string());

@@ -28,6 +28,7 @@ struct ChatEncoderOptions {
   bool use_chat_template = true;
   std::string template_kwargs;  // JSON object of the template's variables: {"enable_thinking": false}
   std::string agent_template;   // how tools are written (chat/agent_template.h); "": the template's own way
+  bool channels = false;        // samples tell their row's channel (data/channel.h)
   // What tells this tokenizer and template from others (tokenizer_identity()): caches depend on it.
   std::string identity;
 };
@@ -44,6 +45,7 @@ class ChatEncoder final : public RowEncoder {
   // One dialogue of the row, its `messages` or its `rejected`.
   [[nodiscard]] Result<EncodedRow> encode(const Row& row, const std::vector<Message>& messages) const;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] std::span<const ColumnSpec> columns() const override;
 
   // What `tern infer` makes of the same: a dialogue as the model is asked it, up to the beginning of an answer where
   // its last message is none, or a text with the tokens that the tokenizer adds. Nothing is cut. Errors (data): a

@@ -117,6 +117,18 @@ std::shared_ptr<const SampleStore> encoded_source(const Source& source, const Lo
   return counted(SampleCache::open(target).value());
 }
 
+// Rows one after another, each with indices of its samples.
+struct RowSamples {
+  std::vector<std::uint32_t> samples;
+  std::vector<std::uint32_t> begin;  // [rows] into `samples`
+
+  [[nodiscard]] std::uint32_t rows() const { return static_cast<std::uint32_t>(begin.size()); }
+  [[nodiscard]] std::span<const std::uint32_t> row(std::uint32_t row) const {
+    const std::size_t last = row + 1 < begin.size() ? begin[row + 1] : samples.size();
+    return std::span(samples).subspan(begin[row], last - begin[row]);
+  }
+};
+
 // Samples of each surviving row, as [begin, end) in the store.
 struct RowRanges {
   std::vector<std::uint32_t> begin;
@@ -126,22 +138,25 @@ struct RowRanges {
       if (i == 0 || store.info(i).row != store.info(i - 1).row) begin.push_back(i);
     }
   }
-  void append(std::vector<std::uint32_t>& out, std::uint32_t row) const {
+  void append(RowSamples& out, std::uint32_t row) const {
     const std::uint32_t last = row + 1 < begin.size() ? begin[row + 1] : end;
-    for (std::uint32_t i = begin[row]; i < last; ++i) out.push_back(i);
+    out.begin.push_back(static_cast<std::uint32_t>(out.samples.size()));
+    for (std::uint32_t i = begin[row]; i < last; ++i) out.samples.push_back(i);
   }
 };
 
 struct Part {
-  std::vector<std::uint32_t> train, validation;  // indices of samples
+  std::shared_ptr<const SampleStore> store;
+  std::string name;    // what its rows' lines are lines of
+  std::size_t report;  // index in LoadedData::reports
+  RowSamples train;
+  RowSamples validation;
 };
 
 // Rows are held out before they are repeated, so that none is in both parts.
-Part divide(const SampleStore& store, std::uint64_t good, const Source& source, const LoadOptions& options,
-            double ratio, std::vector<std::uint64_t>& held_out) {
-  const RowRanges ranges(store);
+void divide(std::uint64_t good, const Source& source, const LoadOptions& options, double ratio, Part& part) {
+  const RowRanges ranges(*part.store);
   const auto rows = static_cast<std::uint32_t>(ranges.begin.size());
-  Part part;
   std::vector<bool> held(rows, false);
   std::uint32_t kept_out = 0;
   if (ratio > 0 && rows > 1) {
@@ -152,12 +167,11 @@ Part divide(const SampleStore& store, std::uint64_t good, const Source& source, 
   }
   std::vector<std::uint32_t> rest;
   for (std::uint32_t row = 0; row < rows; ++row) {
-    if (!held[row]) {
+    if (held[row]) {
+      ranges.append(part.validation, row);
+    } else {
       rest.push_back(row);
-      continue;
     }
-    held_out.push_back(store.info(ranges.begin[row]).row);
-    ranges.append(part.validation, row);
   }
   // `#N` above the length repeats what there is; the held-out rows count towards N.
   std::optional<std::uint64_t> count;
@@ -167,25 +181,77 @@ Part divide(const SampleStore& store, std::uint64_t good, const Source& source, 
   for (const std::uint32_t i : select_rows(static_cast<std::uint32_t>(rest.size()), count, options.data_seed)) {
     ranges.append(part.train, rest[i]);
   }
+}
+
+Part load_part(const std::string& text, const LoadOptions& options, const RowEncoder& encoder, double ratio,
+               LoadedData& data) {
+  const Source source = find_source(text, options);
+  DatasetReport report{text, source.files};
+  Part part{encoded_source(source, options, encoder, report), source.name(), data.reports.size(), {}, {}};
+  name_files(report.counts, source);
+  warn_bad(report, options.strict);
+  divide(report.counts.selected, source, options, ratio, part);
+  data.reports.push_back(std::move(report));
   return part;
 }
 
-void load_one(const std::string& text, const LoadOptions& options, const RowEncoder& encoder, bool validation,
-              LoadedData& data) {
-  const Source source = find_source(text, options);
-  DatasetReport report{text, source.files};
-  const auto store = encoded_source(source, options, encoder, report);
-  name_files(report.counts, source);
-  warn_bad(report, options.strict);
-  std::vector<std::uint64_t> held_out;
-  const Part part =
-      divide(*store, report.counts.selected, source, options, validation ? 0 : options.split_dataset_ratio, held_out);
-  report.samples = part.train.size() + part.validation.size();
-  for (const std::uint64_t ordinal : held_out) data.held_out.emplace_back(data.reports.size(), ordinal);
-  data.reports.push_back(std::move(report));
-  const std::string name = source.name();
-  (validation ? data.validation : data.train).add(store, part.train, name);
-  if (!part.validation.empty()) data.validation.add(store, part.validation, name);
+// One after another, or as a mixture. Gives which rows of each part are in it.
+std::vector<std::vector<bool>> join_parts(const std::vector<Part>& parts, RowSamples Part::*rows,
+                                          const LoadOptions& options, EncodedDataset& out, LoadedData& data) {
+  std::vector<std::vector<bool>> taken;
+  std::vector<std::uint32_t> counts;
+  std::vector<std::uint32_t> stores;
+  for (const Part& part : parts) {
+    counts.push_back((part.*rows).rows());
+    taken.emplace_back(counts.back(), false);
+    stores.push_back(counts.back() > 0 ? out.add_store(part.store, part.name) : 0);
+  }
+  const auto take = [&](std::uint32_t part, std::uint32_t row) {
+    const auto samples = (parts[part].*rows).row(row);
+    out.append(stores[part], samples);
+    data.reports[parts[part].report].samples += samples.size();
+    taken[part][row] = true;
+  };
+  const bool any = std::any_of(counts.begin(), counts.end(), [](std::uint32_t count) { return count > 0; });
+  if (options.interleave.on() && any) {
+    for (std::uint32_t part = 0; part < parts.size(); ++part) {
+      if (counts[part] > 0) continue;
+      throw Failure(data_error(data.reports[parts[part].report].spec, "a row for --interleave_prob to take", "none",
+                               "leave the data set out, or look at it with tern inspect-data"));
+    }
+    for (const auto& [part, row] : interleaved(counts, options.interleave, options.data_seed)) take(part, row);
+    return taken;
+  }
+  for (std::uint32_t part = 0; part < parts.size(); ++part) {
+    const auto& samples = (parts[part].*rows).samples;
+    if (!samples.empty()) out.append(stores[part], samples);
+    data.reports[parts[part].report].samples += samples.size();
+    taken[part].assign(counts[part], true);
+  }
+  return taken;
+}
+
+void load_training(const LoadOptions& options, const RowEncoder& encoder, LoadedData& data) {
+  check_interleave(options.interleave, options.dataset.size()).value();
+  std::vector<Part> parts;
+  for (const auto& spec : options.dataset) {
+    parts.push_back(load_part(spec, options, encoder, options.split_dataset_ratio, data));
+  }
+  (void)join_parts(parts, &Part::train, options, data.train, data);
+  const auto held_out = join_parts(parts, &Part::validation, options, data.validation, data);
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const RowSamples& rows = parts[p].validation;
+    for (std::uint32_t row = 0; row < rows.rows(); ++row) {
+      if (held_out[p][row]) data.held_out.emplace_back(p, parts[p].store->info(rows.row(row).front()).row);
+    }
+  }
+}
+
+void load_validation(LoadOptions options, const RowEncoder& encoder, LoadedData& data) {
+  options.interleave = {};  // of the training data alone
+  std::vector<Part> parts;
+  for (const auto& spec : options.val_dataset) parts.push_back(load_part(spec, options, encoder, 0, data));
+  (void)join_parts(parts, &Part::train, options, data.validation, data);
 }
 
 }  // namespace
@@ -218,8 +284,8 @@ Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& e
       throw Failure(usage_error("no dataset was given", "name a file, as in --dataset train.jsonl"));
     }
     LoadedData data;
-    for (const auto& spec : options.dataset) load_one(spec, options, encoder, false, data);
-    for (const auto& spec : options.val_dataset) load_one(spec, options, encoder, true, data);
+    if (!options.dataset.empty()) load_training(options, encoder, data);
+    load_validation(options, encoder, data);
     if (options.needs_supervision && !options.dataset.empty() && data.train.supervised() == 0) {
       throw Failure(data_error(join(options.dataset, ", "), "at least one supervised token",
                                data.reports.front().line(), "look at it with tern inspect-data"));

@@ -11,6 +11,7 @@
 #include "data/cache.h"
 #include "data/dataset_spec.h"
 #include "data/encode.h"
+#include "data/interleave.h"
 #include "data/pipeline.h"
 #include "data/row.h"
 #include "data/sample.h"
@@ -24,6 +25,7 @@ struct LoadOptions {
   std::vector<std::string> dataset;  // path[#N] or hub id, all mixed
   std::vector<std::string> val_dataset;
   double split_dataset_ratio = 0;  // share of the rows of `dataset` held out for evaluation
+  Interleave interleave;           // of `dataset`, by row, in the place of one after another
   std::uint64_t data_seed = 42;
   bool strict = false;               // a bad row stops the run, and a null answer makes one
   bool needs_supervision = true;     // data without a supervised token is an error, not just told

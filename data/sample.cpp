@@ -49,23 +49,31 @@ void EncodedDataset::add(std::shared_ptr<const SampleStore> store, std::string n
 
 void EncodedDataset::add(std::shared_ptr<const SampleStore> store, std::span<const std::uint32_t> chosen,
                          std::string name) {
+  append(add_store(std::move(store), std::move(name)), chosen);
+}
+
+std::uint32_t EncodedDataset::add_store(std::shared_ptr<const SampleStore> store, std::string name) {
+  add_columns(*store);
+  stores_.push_back(std::move(store));
+  names_.push_back(std::move(name));
+  return static_cast<std::uint32_t>(stores_.size() - 1);
+}
+
+void EncodedDataset::append(std::uint32_t store, std::span<const std::uint32_t> chosen) {
   constexpr std::uint64_t kMost = 0xffffffffU;  // sample ids are one word of dropout's counter
   if (places_.size() + chosen.size() > kMost) {
     throw Failure(data_error("--dataset", cat("at most ", kMost, " samples in all"),
                              cat(places_.size() + chosen.size()), "lower N of path#N"));
   }
-  add_columns(*store);
-  add_groups(*store, chosen);
-  const auto number = static_cast<std::uint32_t>(stores_.size());
+  const SampleStore& of = *stores_.at(store);
+  add_groups(of, chosen);
   for (const std::uint32_t index : chosen) {
-    const SampleInfo& info = store->info(index);
-    places_.push_back({number, index});
+    const SampleInfo& info = of.info(index);
+    places_.push_back({store, index});
     tokens_ += info.length;
     supervised_ += info.supervised;
     longest_ = std::max(longest_, info.length);
   }
-  stores_.push_back(std::move(store));
-  names_.push_back(std::move(name));
 }
 
 void EncodedDataset::add_columns(const SampleStore& store) {

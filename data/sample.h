@@ -88,6 +88,9 @@ class EncodedDataset {
   // is of another kind than one of its name that is here.
   void add(std::shared_ptr<const SampleStore> store, std::string name = "row");  // all of it, in order
   void add(std::shared_ptr<const SampleStore> store, std::span<const std::uint32_t> chosen, std::string name = "row");
+  // The same in parts, where those of several stores take turns: the store's number, and what is next of it.
+  std::uint32_t add_store(std::shared_ptr<const SampleStore> store, std::string name = "row");
+  void append(std::uint32_t store, std::span<const std::uint32_t> chosen);
 
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(places_.size()); }
   [[nodiscard]] SampleView sample(std::uint32_t id) const {

@@ -217,7 +217,8 @@ StepPlan StreamSteps::plan(std::uint64_t epoch, std::uint64_t step) {
   if (epoch != epoch_ || step < step_) seek(epoch);
   StepPlan out;
   do {
-    auto store = std::make_shared<MemoryStore>();
+    const auto columns = encoder_.columns();
+    auto store = std::make_shared<MemoryStore>(std::vector<ColumnSpec>(columns.begin(), columns.end()));
     out = {epoch, step_++};
     ids_.clear();
     places_.clear();

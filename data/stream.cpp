@@ -1,8 +1,6 @@
 #include "data/stream.h"
 
-#include <condition_variable>
-#include <deque>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -10,7 +8,9 @@
 #include "base/log.h"
 #include "base/philox.h"
 #include "base/strings.h"
+#include "data/bounded_queue.h"
 #include "data/dataset_rows.h"
+#include "data/row_feed.h"
 
 namespace tern::data {
 namespace {
@@ -24,39 +24,7 @@ struct Item {
   std::string place;  // of the sample's row
 };
 
-class Queue {
- public:
-  // False where the stream is closed.
-  bool push(Item item) {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return closed_ || items_.size() < kAhead; });
-    if (closed_) return false;
-    items_.push_back(std::move(item));
-    filled_.notify_one();
-    return true;
-  }
-  Item pop() {
-    std::unique_lock lock(mutex_);
-    filled_.wait(lock, [&] { return !items_.empty(); });
-    Item item = std::move(items_.front());
-    items_.pop_front();
-    room_.notify_one();
-    return item;
-  }
-  void close() {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    room_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable room_, filled_;
-  std::deque<Item> items_;
-  bool closed_ = false;
-};
-
-struct Stopped {};  // thrown by a taker that wants no more rows, on its own thread
+using Queue = BoundedQueue<Item>;
 
 // All epochs, one after the other, until the stream is closed.
 class Producer {
@@ -74,11 +42,7 @@ class Producer {
   // One epoch. False where the stream was closed.
   bool pass() {
     const std::uint64_t before = samples_;
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-      DatasetReport report{load_.dataset[i], sources_[i].files};
-      if (!take_source(sources_[i], report)) return false;
-      if (first_) log_info(report.line());
-    }
+    if (!(load_.interleave.on() ? mixed_rows() : rows_in_order())) return false;
     if (samples_ == before) {
       throw Failure(data_error(join(load_.dataset, ", "), "at least one supervised token", "none",
                                "look at it with tern inspect-data"));
@@ -86,46 +50,41 @@ class Producer {
     return queue_.push({});
   }
 
-  // One pass over a dataset, or as many as `#N` rows take. False where the stream was closed.
-  bool take_source(const Source& source, DatasetReport& report) {
-    std::uint64_t left = source.spec.count.value_or(~std::uint64_t{0});
+  bool push(FedRow row) {
     bool open = true;
-    const std::string name = source.name();
-    const auto take = [&](Normalized& product) -> Status {
-      ++report.counts.rows;
-      if (product.error) {
-        count_bad(report.counts, source, *product.error, load_.strict);
-        if (first_) tell_bad(report.counts, source);
-        return Unit{};
-      }
-      count_encoded(report.counts, *product.encoded);
-      for (auto& sample : product.encoded->samples) {
-        open = open && queue_.push({std::move(sample), std::nullopt, cat(name, ":", product.line)});
-        ++report.samples;
-        ++samples_;
-      }
-      if (!open || --left == 0) throw Stopped{};
-      return Unit{};
-    };
-    try {
-      for (bool again = true; again;) {
-        const std::uint64_t before = left;
-        run_source(
-            source, load_, "reading", &encoder_, [](std::uint64_t) { return true; }, take);
-        again = source.spec.count && left < before;
-      }
-    } catch (const Stopped&) {
+    for (Sample& sample : row.samples) {
+      open = open && queue_.push({std::move(sample), std::nullopt, row.place});
+      ++samples_;
     }
     return open;
   }
 
-  // At once, as an epoch may take days. The line that counts them comes with its end.
-  static void tell_bad(const RowCounts& counts, const Source& source) {
-    if (counts.bad > RowCounts::kKeptErrors) return;
-    RowCounts last;
-    last.first_errors = {counts.first_errors.back()};
-    name_files(last, source);
-    log_warn(last.first_errors.front());
+  // One dataset after another.
+  bool rows_in_order() {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      DatasetReport report{load_.dataset[i], sources_[i].files};
+      const auto take = [&](FedRow row) { return push(std::move(row)); };
+      if (!feed_rows(sources_[i], load_, encoder_, first_, report, take)) return false;
+      if (first_) log_info(report.line());
+    }
+    return true;
+  }
+
+  // In turn, each beginning at its first row. One row is read ahead of each, which tells whether there is another.
+  bool mixed_rows() {
+    std::vector<std::unique_ptr<RowFeed>> feeds;
+    for (const auto& spec : load_.dataset) {
+      feeds.push_back(std::make_unique<RowFeed>(spec, load_, encoder_, first_));
+    }
+    std::vector<std::optional<FedRow>> ahead(feeds.size());
+    for (Mixture mixture(load_.interleave, load_.data_seed); !mixture.ended();) {
+      const std::size_t i = mixture.next();
+      if (!ahead[i]) ahead[i] = feeds[i]->next();
+      if (!push(std::move(*ahead[i]))) return false;
+      ahead[i] = feeds[i]->next();
+      if (!ahead[i]) mixture.exhausted(i);
+    }
+    return true;
   }
 
   const LoadOptions& load_;
@@ -152,7 +111,7 @@ void produce(const LoadOptions& load, const RowEncoder& encoder, Queue& queue) {
 struct SampleStream::State {
   LoadOptions load;
   StreamOptions options;
-  Queue queue;
+  Queue queue{kAhead};
   std::optional<Error> failed;
   std::vector<StreamSample> buffer;
   std::uint64_t epoch = 0;
@@ -201,6 +160,7 @@ SampleStream::~SampleStream() = default;
 Result<std::unique_ptr<SampleStream>> SampleStream::open(const LoadOptions& load, const RowEncoder& encoder,
                                                          const StreamOptions& options) {
   if (load.dataset.empty()) return usage_error("no dataset was given", "name a file, as in --dataset train.jsonl");
+  if (auto mixes = check_interleave(load.interleave, load.dataset.size()); !mixes) return mixes.error();
   if (load.split_dataset_ratio > 0) {
     return usage_error("--split_dataset_ratio and --streaming cannot be used together: the number of rows is not known",
                        "drop one, or give --val_dataset");

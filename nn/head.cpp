@@ -55,28 +55,33 @@ Value logits(Context& context, const Head& head, Value rows) {
   return ops::softcap(context.graph(), z, {.cap = head.softcap, .needs = context.options().needs});
 }
 
-ops::LinearCrossEntropyOut cross_entropy(Context& context, const Head& head, Value rows, Value targets, Value weights,
+HeadOperands head_operands(Context& context, const Head& head, Value rows) {
+  graph::Graph& graph = context.graph();
+  const std::uint32_t needs = context.options().needs;
+  HeadOperands out{scaled(context, head, rows), context.weight(head.weight), head.softcap};
+  const LoraLayer* adapter = adapter_of(context);
+  if (adapter == nullptr) return out;
+  // The logits are never held, so the adapter is further columns of the product: [x | scaling drop(x) A^T] [W | B]^T.
+  ops::MatmulOptions down;
+  down.transpose_b = true;
+  down.compute = TERN_F32;
+  down.alpha = adapter->scaling;
+  down.needs = needs;
+  const Value low = ops::matmul(graph, adapter_input(context, out.rows), context.weight(adapter->lora_a), down);
+  out.rows = side_by_side(context, out.rows, low);
+  if (is_quantised(graph.desc(out.weight))) out.weight = ops::dequantize(graph, out.weight, TERN_F32, needs);
+  out.weight = side_by_side(context, out.weight, context.weight(adapter->lora_b));
+  out.adapted = true;
+  return out;
+}
+
+ops::LinearCrossEntropyOut cross_entropy(Context& context, const HeadOperands& of, Value targets, Value weights,
                                          ops::LinearCrossEntropyOptions options) {
   options.compute = context.options().compute;
-  options.softcap = head.softcap;
+  options.softcap = of.softcap;
   options.needs = context.options().needs;
-  graph::Graph& graph = context.graph();
-  Value x = scaled(context, head, rows);
-  Value w = context.weight(head.weight);
-  if (const LoraLayer* adapter = adapter_of(context)) {
-    // The logits are never held, so the adapter is further columns of the product: [x | scaling drop(x) A^T] [W | B]^T.
-    ops::MatmulOptions down;
-    down.transpose_b = true;
-    down.compute = TERN_F32;
-    down.alpha = adapter->scaling;
-    down.needs = options.needs;
-    const Value low = ops::matmul(graph, adapter_input(context, x), context.weight(adapter->lora_a), down);
-    x = side_by_side(context, x, low);
-    if (is_quantised(graph.desc(w))) w = ops::dequantize(graph, w, TERN_F32, options.needs);
-    w = side_by_side(context, w, context.weight(adapter->lora_b));
-    options.dw = context.options().training;
-  }
-  return ops::linear_cross_entropy(graph, x, w, targets, weights, options);
+  if (of.adapted) options.dw = options.dh;
+  return ops::linear_cross_entropy(context.graph(), of.rows, of.weight, targets, weights, options);
 }
 
 }  // namespace tern::nn

@@ -84,6 +84,9 @@ Json state_json(const TrainState& state) {
                                 {"tokens", hits.tokens},
                                 {"right_samples", hits.right_samples},
                                 {"samples", hits.samples}};
+  for (const auto& [name, loss] : state.window.channels) {
+    json["log_window"]["channels"][name] = {{"sum", loss.sum}, {"tokens", loss.tokens}};
+  }
   json["kernel_choices"] = state.kernel_choices;
   return json;
 }
@@ -159,6 +162,12 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     if (const auto hits = json.at("log_window").find("hits")) {
       state.window.hits = {hits->at("right_tokens").integer(), hits->at("tokens").integer(),
                            hits->at("right_samples").integer(), hits->at("samples").integer()};
+    }
+    if (const auto channels = json.at("log_window").find("channels")) {
+      for (const Json::Member& one : channels->object()) {
+        const auto loss = channels->member(one);
+        state.window.channels[std::string(one.key)] = {loss.at("sum").number(), loss.at("tokens").integer()};
+      }
     }
     for (const auto& [name, choice] : read_settings(json.at("kernel_choices"))) state.kernel_choices[name] = choice;
     return state;

@@ -232,6 +232,11 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   if (program.output_id(kRowMax) >= 0) {
     hits_.add(hits_of(batch, tokens.rows, floats_of(program.output(kRowMax)), floats_of(program.output(kRowTarget))));
   }
+  if (options_.row_losses) {
+    const RowStatistics rows{tokens.rows, floats_of(program.output(kRowMax)), floats_of(program.output(kRowSum)),
+                             floats_of(program.output(kRowTarget))};
+    add(channel_losses_, channel_losses(batch, rows, options_.loss == kDftLoss));
+  }
   return static_cast<double>(loss) / inputs.loss_scale;
 }
 

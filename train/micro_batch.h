@@ -15,6 +15,7 @@
 #include "graph/finite_probe.h"
 #include "graph/program.h"
 #include "session/runtime.h"
+#include "train/channel_losses.h"
 #include "train/hits.h"
 #include "train/training_graph.h"
 
@@ -40,6 +41,7 @@ class MicroBatchRunner {
 
   // Of the runs since the last call; all 0 where the loss has no such thing, or the device can't tell.
   [[nodiscard]] Hits take_hits() { return std::exchange(hits_, {}); }
+  [[nodiscard]] ChannelLosses take_channel_losses() { return std::exchange(channel_losses_, {}); }  // with row_losses
   // Of graphs with pooled outputs: gives these, [samples, width]. One that trains something takes the loss's gradient
   // by them, of the same shape, and adds the parameters'; `run` takes it as zeros.
   std::vector<float> run_pooled(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
@@ -73,6 +75,7 @@ class MicroBatchRunner {
   std::map<std::int64_t, std::shared_ptr<graph::Program>> programs_;  // by tokens
   std::int64_t grown_ = 0;
   Hits hits_;
+  ChannelLosses channel_losses_;
 };
 
 // The key of a token's dropout: depends on what it is, never on the batch that it lies in.

@@ -47,6 +47,12 @@ std::string_view word_of(data::Truncation truncation) {
   return {};
 }
 
+std::string mixture_text(const data::Interleave& mixture) {
+  std::string text;
+  for (const double p : mixture.probabilities) text += cat(p, " ");
+  return mixture.on() ? cat(text, data::name(mixture.stopping)) : text;
+}
+
 // How rows become samples, under the names of the flags: what a run that resumes must have been told too.
 data::Settings data_settings(const RunOptions& options, const session::Session& session) {
   const data::ChatEncoderOptions& encoding = options.encoder;
@@ -62,6 +68,7 @@ data::Settings data_settings(const RunOptions& options, const session::Session& 
           {"max_length", cat(encoding.max_length)},
           {"truncation_strategy", std::string(word_of(encoding.truncation))},
           {"columns", columns},
+          {"interleave_prob", mixture_text(options.data.interleave)},
           {"split_dataset_ratio", cat(options.data.split_dataset_ratio)},
           {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
 }

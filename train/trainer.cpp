@@ -110,6 +110,8 @@ Fingerprint Trainer::fingerprint() const {
   if (options_.graph.neftune_noise_alpha > 0) {
     out.fixed.emplace_back("neftune_noise_alpha", cat(options_.graph.neftune_noise_alpha));
   }
+  if (options_.graph.loss == kDftLoss) out.fixed.emplace_back("enable_dft_loss", "true");
+  if (options_.graph.row_losses) out.fixed.emplace_back("enable_channel_loss", "true");
   out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
   if (const auto& galore = options_.optimizer.galore) {
     out.fixed.emplace_back("GaLore", cat("rank ", galore->rank, ", type ", static_cast<int>(galore->type), ", ",
@@ -261,7 +263,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
     if (norms_) norms_->refresh();
   }
   ++state_.global_step;
-  reporter_.end_step(state_.window, loss, runner_->take_hits());
+  reporter_.end_step(state_.window, loss, runner_->take_hits(), runner_->take_channel_losses());
   if (hooks_.on_step) hooks_.on_step({state_.global_step, total_steps_, loss, reporter_.memory_gib()});
 }
 
@@ -291,6 +293,7 @@ HeldOutReport Trainer::evaluate_and_log() {
   it.loss = evaluate();
   it.hits = eval_runner_->take_hits();
   it.metrics = eval_metrics_;
+  for (auto& mean : channel_means(eval_runner_->take_channel_losses())) it.metrics.push_back(std::move(mean));
   it.samples = static_cast<double>(held_out_samples_);
   it.seconds = reporter_.seconds() - begin;
   reporter_.log_evaluation(it, place());

@@ -17,7 +17,10 @@ namespace tern::train {
 // Where the actual number of supervised positions lies in tern_host_args.counts.
 inline constexpr std::uint8_t kLossRows = nn::kRows;
 
+inline constexpr const char* kDftLoss = "dft";  // of loss.h: tokens count by their probability
+
 inline constexpr const char* kRowMax = "row_max";
+inline constexpr const char* kRowSum = "row_sum";
 inline constexpr const char* kRowTarget = "row_target";
 
 // The largest micro-batch that a program is planned for.
@@ -36,6 +39,7 @@ struct TrainingGraphOptions {
   std::map<std::string, nn::LoraLayer> adapters;  // by module
   std::vector<std::string> trainable;             // stored names whose gradient is taken; empty: evaluation
   std::string loss = "cross_entropy";             // by name (loss.h)
+  bool row_losses = false;                        // tells what each row's loss is made of, too
   bool gradient_checkpointing = false;            // layers are computed again in the backward
   bool dropout = false;                           // draw dropout at all
   double neftune_noise_alpha = 0;                 // of the noise on embeddings; 0: none. Evaluation has none
@@ -56,8 +60,8 @@ struct TrainingGraphOptions {
 // supervised one), targets [rows] i32, loss_weights [rows] f32; dropout_keys [tokens] i64 where dropout is drawn;
 // embedding_noise [tokens, hidden] f32 where there is noise.
 // Outputs: loss [1], the sum over rows of weight * cross entropy; row_max and row_target [rows] f32, where the loss has
-// them: a row's largest logit and that of its target. Gradients are added to the resources
-// `gradient_name(trainable)`.
+// them: a row's largest logit and that of its target; with row_losses row_sum [rows] f32: of exp(logit - row_max).
+// Gradients are added to the resources `gradient_name(trainable)`.
 // With pooled outputs: the input rows [sequences] i32 (of a mean, what models::pooled_output says) in the place of the
 // loss's, and the output pooled [sequences, width] f32. The input pooled_gradient, of that shape, is what the loss's
 // gradient by them is, of a graph that trains something.

@@ -17,7 +17,7 @@ Names joined(std::initializer_list<Names> parts) {
 
 const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
                             "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
-                            "compat", "output",    "precision", "self_cognition", "loss_weights",
+                            "compat", "output",    "precision", "self_cognition", "loss_weights", "mixture",
                             "plugins", "task", "task_loss"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",

@@ -128,6 +128,11 @@ constexpr Flag kSave[] = {
      .fallback = "token",
      .help = "what the logged accuracy counts: tokens (token_acc), or samples whose every token is right (seq_acc)",
      .choices = "token|seq"},
+    {.name = "enable_channel_loss",
+     .type = boolean,
+     .fallback = "false",
+     .help = "also log the mean loss of each channel, which a row's column channel names, as loss_<channel>",
+     .effect = "learns_tokens"},
     {.name = "report_to",
      .type = list,
      .fallback = "tensorboard",
@@ -263,11 +268,31 @@ constexpr Flag kSelfCognition[] = {
      .told = "self_cognition"},
 };
 
+constexpr Flag kMixture[] = {
+    {.name = "interleave_prob",
+     .type = list,
+     .help = "mix the rows of --dataset's data sets: each next one is from a data set drawn by these probabilities, one "
+             "for each; without it they come one after another, and are shuffled together",
+     .effect = "rows_of_datasets"},
+    {.name = "stopping_strategy",
+     .type = choice,
+     .fallback = "first_exhausted",
+     .help = "when the mixture ends: with the first data set that has no more rows, or when all have had their end, of "
+             "which the others begin anew",
+     .choices = "first_exhausted|all_exhausted",
+     .effect = "mixes"},
+};
+
 constexpr Flag kWeights[] = {
     {.name = "is_binary_loss_scale",
      .type = FlagType::boolean,
      .help = "true: every token that --loss_scale counts at all counts 1",
      .computed = "weights as --loss_scale has them"},
+    {.name = "enable_dft_loss",
+     .type = FlagType::boolean,
+     .fallback = "false",
+     .help = "multiply each token's loss by the token's probability, through which no gradient passes (DFT)",
+     .effect = "learns_tokens"},
 };
 
 constexpr Flag kPrecision[] = {
@@ -287,6 +312,7 @@ constexpr Flag kPrecision[] = {
 
 std::vector<FlagGroup> loop_groups() {
   return {{"loop", "Loop", kLoop},
+          {"mixture", "Mixing data sets", kMixture},
           {"loss_weights", "Weights of tokens", kWeights},
           {"precision", "Precision", kPrecision},
           {"self_cognition", "The model's name", kSelfCognition},

@@ -98,6 +98,39 @@ TEST_F(Streaming, ResumesWithTheSizesThatItHadGrownTo) {
   EXPECT_GT(std::stoi(whole[1]), 128) << "nothing grew";
 }
 
+// Two data sets in turn: a stream gives the rows of the set that the same flags make, and goes on where it was killed.
+TEST_F(Streaming, MixesDataSetsAsASetDoesAndResumesToTheBit) {
+  const std::string other = scratch_.write("other.jsonl", sums(30));
+  for (const std::string strategy : {"first_exhausted", "all_exhausted"}) {
+    const std::string whole = "whole-" + strategy;
+    std::vector<std::string> flags = {"--dataset",         rows_, other,        "--interleave_prob",   "0.7",   "0.3",
+                                      "--stopping_strategy", strategy, "--max_steps", "20", "--save_steps", "5"};
+    auto stream = flags;
+    stream.insert(stream.end(), {"--streaming", "true"});
+    flags.insert(flags.end(), {"--dataset_shuffle", "false"});
+    ASSERT_EQ(train(whole, flags).status, 0);
+    auto in_order = stream;
+    in_order.insert(in_order.end(), {"--dataset_shuffle", "false"});
+    ASSERT_EQ(train("stream-" + strategy, in_order).status, 0);
+    EXPECT_EQ(logged(whole, "loss"), logged("stream-" + strategy, "loss"));
+    expect_same_checkpoint(whole + "/checkpoint-20", "stream-" + strategy + "/checkpoint-20");
+
+    stream.insert(stream.end(), {"--shuffle_buffer_size", "16"});
+    const std::string shuffled = "shuffled-" + strategy;
+    ASSERT_EQ(train(shuffled, stream).status, 0);
+    EXPECT_NE(logged(shuffled, "loss"), logged(whole, "loss"));
+    fs::create_directories(path("cut-" + strategy));
+    fs::copy(path(shuffled + "/checkpoint-10"), path("cut-" + strategy + "/checkpoint-10"), fs::copy_options::recursive);
+    stream.insert(stream.end(), {"--resume_from_checkpoint", "last"});
+    ASSERT_EQ(train("cut-" + strategy, stream).status, 0);
+    expect_same_checkpoint(shuffled + "/checkpoint-20", "cut-" + strategy + "/checkpoint-20");
+    std::swap(stream[4], stream[5]);  // the probabilities
+    const auto refused = train("cut-" + strategy, stream);
+    EXPECT_EQ(refused.status, 2) << refused.err;
+    EXPECT_NE(refused.last_error_line().find("interleave_prob"), std::string::npos) << refused.err;
+  }
+}
+
 TEST_F(Streaming, TheSeedIsTheOrderAndHeldOutRowsAreTold) {
   const std::string held_out = scratch_.write("held-out.jsonl", sums(24));
   const auto loss = [&](const std::string& name, std::vector<std::string> more) {

@@ -16,6 +16,7 @@ std::vector<LogNumber> numbers(const LogRow& row) {
   };
   add_accuracy("token_acc", "seq_acc", row.accuracy);
   add_accuracy("eval_token_acc", "eval_seq_acc", row.eval_accuracy);
+  for (const auto& [key, value] : row.channel_losses) out.push_back({key, value});
   for (const auto& [key, value] : row.eval_metrics) out.push_back({key, value});
   if (row.eval_loss) {
     add("eval_runtime", row.eval_seconds);

@@ -26,7 +26,8 @@ struct LogRow {
   std::optional<double> eval_loss;
   std::optional<Accuracy> accuracy;       // of training
   std::optional<Accuracy> eval_accuracy;  // of held-out rows
-  std::vector<std::pair<std::string, double>> eval_metrics;  // of the task, by key: "eval_acc"
+  std::vector<std::pair<std::string, double>> channel_losses;  // of training, by key: "loss_math"
+  std::vector<std::pair<std::string, double>> eval_metrics;    // of held-out rows, by key: "eval_acc", "eval_loss_math"
   double eval_seconds = 0;
   double eval_samples = 0;
   double grad_norm = 0;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "train/channel_losses.h"
 #include "train/hits.h"
 
 namespace tern::train {
@@ -12,6 +13,7 @@ struct LogWindow {
   double loss = 0;  // summed over the steps
   std::int64_t steps = 0;
   Hits hits;
+  ChannelLosses channels;
 };
 
 }  // namespace tern::train

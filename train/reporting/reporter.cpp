@@ -49,12 +49,13 @@ void Reporter::count(std::int64_t tokens, double flops) {
   flops_ += flops;
 }
 
-void Reporter::end_step(LogWindow& window, double loss, const Hits& hits) {
+void Reporter::end_step(LogWindow& window, double loss, const Hits& hits, const ChannelLosses& channels) {
   training_seconds_ += now_seconds() - step_begin_;
   ++steps_;
   window.loss += loss;
   ++window.steps;
   window.hits.add(hits);
+  add(window.channels, channels);
 }
 
 std::optional<Accuracy> Reporter::accuracy_of(const Hits& hits) const {
@@ -94,6 +95,7 @@ void Reporter::log_window(LogWindow& window, const Place& place, std::optional<d
   LogRow out = row(place);
   out.loss = window.loss / static_cast<double>(std::max<std::int64_t>(window.steps, 1));
   out.accuracy = accuracy_of(window.hits);
+  out.channel_losses = channel_means(window.channels);
   out.grad_norm = grad_norm_;
   out.learning_rate = learning_rate_;
   out.loss_scale = loss_scale;

@@ -38,7 +38,7 @@ struct Place {
 struct HeldOutReport {
   double loss = 0;
   Hits hits;
-  std::vector<std::pair<std::string, double>> metrics;  // of the task, by name: "acc"
+  std::vector<std::pair<std::string, double>> metrics;  // of the task and of channels, by name: "acc", "loss_math"
   double samples = 0;
   double seconds = 0;
 };
@@ -54,7 +54,7 @@ class Reporter {
   [[nodiscard]] double seconds() const;  // since begin()
   // Around a step. What lies between steps (evaluations, checkpoints) takes nothing off the rates of training.
   void begin_step();
-  void end_step(LogWindow& window, double loss, const Hits& hits);
+  void end_step(LogWindow& window, double loss, const Hits& hits, const ChannelLosses& channels);
   void count(std::int64_t tokens, double flops);  // of a micro-batch
   [[nodiscard]] bool counts_flops() const { return options_.product_rate > 0; }
   // Of the last step that changed something.
