@@ -5,7 +5,6 @@
 #include "ops/build.h"
 #include "ops/cast_copy.h"
 #include "ops/dequantize.h"
-#include "ops/matmul.h"
 #include "ops/softcap.h"
 
 namespace tern::nn {
@@ -50,7 +49,7 @@ Value side_by_side(Context& context, Value a, Value b) {
 Value logits(Context& context, const Head& head, Value rows) {
   const Value x = scaled(context, head, rows);
   Value z = product(context, x, context.weight(head.weight), {}, TERN_F32, context.options().compute);
-  if (const LoraLayer* adapter = adapter_of(context)) z = add_adapter(context, *adapter, x, z);
+  if (const LoraLayer* adapter = adapter_of(context)) z = add_adapter(context, *adapter, x, {}, z);
   if (head.softcap == 0.0F) return z;
   return ops::softcap(context.graph(), z, {.cap = head.softcap, .needs = context.options().needs});
 }
@@ -62,12 +61,7 @@ HeadOperands head_operands(Context& context, const Head& head, Value rows) {
   const LoraLayer* adapter = adapter_of(context);
   if (adapter == nullptr) return out;
   // The logits are never held, so the adapter is further columns of the product: [x | scaling drop(x) A^T] [W | B]^T.
-  ops::MatmulOptions down;
-  down.transpose_b = true;
-  down.compute = TERN_F32;
-  down.alpha = adapter->scaling;
-  down.needs = needs;
-  const Value low = ops::matmul(graph, adapter_input(context, out.rows), context.weight(adapter->lora_a), down);
+  const Value low = shrink(context, adapter->lora_a, adapter->scaling, out.rows, adapter_dropout(context, out.rows));
   out.rows = side_by_side(context, out.rows, low);
   if (is_quantised(graph.desc(out.weight))) out.weight = ops::dequantize(graph, out.weight, TERN_F32, needs);
   out.weight = side_by_side(context, out.weight, context.weight(adapter->lora_b));
