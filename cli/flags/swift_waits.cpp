@@ -37,8 +37,6 @@ std::vector<AnswerRow> of_training() {
 
 std::vector<AnswerRow> of_models_and_data() {
   return {
-      {kWaits, "pt|sft|rlhf|plan|export", "data sets of tokenised rows",
-       "cached_dataset cached_val_dataset to_cached_dataset=false"},
       {kWaits, kTrain, "more ways to weigh tokens", "disable_ignore_empty_think=false"},
       {kWaits, kTrain, "training on images",
        "freeze_llm=false freeze_vit=true freeze_aligner=true vit_lr aligner_lr vit_gradient_checkpointing norm_bbox"},
