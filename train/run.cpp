@@ -90,6 +90,11 @@ Result<Run::Planned> Run::plan(RunOptions options, std::uint64_t device_memory) 
 
 // What is learned of each text as a whole, and the head that learns it.
 void Run::prepare_task() {
+  if (options_.trainer.graph.router_aux_loss_coef > 0 && !session_->model.architecture->balances_experts) {
+    throw Failure(usage_error(cat("--router_aux_loss_coef keeps experts evenly used, and ",
+                                  session_->model.architecture->name, " has none that transformers balances"),
+                              "remove it"));
+  }
   if (options_.tuner.type == TunerType::lora && session_->model.config.head == models::ModelHead::classification) {
     options_.tuner.modules_to_save.emplace_back("score");
   }
@@ -117,6 +122,7 @@ PlannedRun Run::planned_run() {
         options_.encoder.max_length > 0 ? options_.encoder.max_length : session_->model.config.max_position_embeddings;
     const std::int64_t sequences = options_.batches.per_device_batch_size;
     planned.sizes.training.largest = {longest * sequences, sequences, longest * sequences, longest};
+    planned.sizes.accumulates = options_.batches.accumulation > 1;
     planned.max_positions = longest;
     return planned;
   }

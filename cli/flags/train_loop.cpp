@@ -303,6 +303,12 @@ constexpr Flag kBinaryWeights[] = {
 };
 
 constexpr Flag kWeights[] = {
+    {.name = "router_aux_loss_coef",
+     .type = FlagType::real,
+     .fallback = "0",
+     .help = "how much the balance of a mixture's experts counts in the loss; logged as aux_loss; 0: nothing",
+     .range = "[0,inf)",
+     .effect = "learns_tokens"},
     {.name = "enable_dft_loss",
      .type = FlagType::boolean,
      .fallback = "false",
