@@ -92,6 +92,8 @@ data::LoadOptions load_options(const Arguments& arguments) {
     options.dataset_num_proc = static_cast<unsigned>(arguments.integer("dataset_num_proc"));
   }
   options.interleave = interleave(arguments);
+  if (arguments.has("cached_dataset")) options.cached_dataset = arguments.list("cached_dataset");
+  if (arguments.has("cached_val_dataset")) options.cached_val_dataset = arguments.list("cached_val_dataset");
   if (arguments.has("strict")) options.strict = arguments.boolean("strict");
   if (arguments.has("load_from_cache_file")) options.load_from_cache_file = arguments.boolean("load_from_cache_file");
   if (arguments.has("columns")) {

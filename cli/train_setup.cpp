@@ -196,6 +196,7 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
   }
   o.graph.neftune_noise_alpha = arguments.real("neftune_noise_alpha");
   if (arguments.boolean("enable_dft_loss")) o.graph.loss = train::kDftLoss;
+  o.graph.router_aux_loss_coef = arguments.real("router_aux_loss_coef");
   o.graph.row_losses = arguments.boolean("enable_channel_loss");
   o.graph.gradient_checkpointing = arguments.boolean("gradient_checkpointing");
   return o;

@@ -1,4 +1,5 @@
-// Tokenised samples in a file that is mapped, not read: one file a (content, settings) key.
+// Tokenised samples in a file that is mapped, not read: one file a (content, settings) key, or a file that a user keeps
+// (data/cached_dataset.h).
 //
 // A cache appears under its name only when it is whole (written beside it, fsynced, renamed), so two processes and a
 // kill -9 at any time leave either a sound file or none. While one process writes, others that want the same key wait
@@ -42,24 +43,33 @@ class SampleCache final : public SampleStore {
   [[nodiscard]] std::uint32_t size() const override { return static_cast<std::uint32_t>(infos_.size()); }
   [[nodiscard]] SampleView sample(std::uint32_t index) const override;
   [[nodiscard]] const SampleInfo& info(std::uint32_t index) const override { return infos_[index]; }
+  [[nodiscard]] std::span<const ColumnSpec> columns() const override { return columns_; }
+  [[nodiscard]] std::span<const std::byte> column(std::uint32_t index, std::size_t column) const override;
+  [[nodiscard]] bool begins_group(std::uint32_t index) const override { return begins_group_[index] != 0; }
   [[nodiscard]] const RowCounts& counts() const { return counts_; }
 
  private:
   SampleCache() = default;
   std::shared_ptr<const io::MappedFile> file_;
   std::span<const SampleInfo> infos_;
+  std::vector<ColumnSpec> columns_;
+  std::span<const std::uint64_t> ends_;           // [samples, columns] of the columns' bytes, which follow the tokens
+  std::span<const std::uint8_t> begins_group_;    // [samples]
   RowCounts counts_;
 };
 
 // Writes one cache. Destroyed before finish(), it removes what it wrote.
 class SampleCacheWriter {
  public:
-  static Result<std::unique_ptr<SampleCacheWriter>> create(const std::filesystem::path& target);
+  static Result<std::unique_ptr<SampleCacheWriter>> create(const std::filesystem::path& target,
+                                                           std::vector<ColumnSpec> columns = {});
   ~SampleCacheWriter();
   SampleCacheWriter(const SampleCacheWriter&) = delete;
   SampleCacheWriter& operator=(const SampleCacheWriter&) = delete;
 
-  Status add(const Sample& sample, std::uint64_t row, std::uint64_t line);
+  // `columns`: the bytes of the sample's entries in each column, or fewer where the rest have none.
+  Status add(SampleView sample, std::span<const std::vector<std::byte>> columns, std::uint64_t row, std::uint64_t line,
+             bool begins_group = true);
   // Makes the file durable and gives it its name.
   Status finish(const RowCounts& counts);
 

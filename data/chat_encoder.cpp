@@ -45,6 +45,34 @@ Error in_row(const Row& row, Error error) {
   return error.inside(cat(row.file, ":", row.line));
 }
 
+std::string hash(const std::string& text) { return cat("xxh3_64 ", io::xxh3_64(std::as_bytes(std::span(text)))); }
+
+std::string_view word_of(chat::LossScale scale) {
+  switch (scale) {
+    case chat::LossScale::every_turn:
+      return "default";
+    case chat::LossScale::last_round:
+      return "last_round";
+    case chat::LossScale::all:
+      return "all";
+  }
+  return {};
+}
+
+std::string_view word_of(Truncation truncation) {
+  switch (truncation) {
+    case Truncation::remove:
+      return "delete";
+    case Truncation::left:
+      return "left";
+    case Truncation::right:
+      return "right";
+    case Truncation::split:
+      return "split";
+  }
+  return {};
+}
+
 bool learned(const Message& message) { return message.role == "assistant" || message.role == "tool_call"; }
 
 }  // namespace
@@ -195,6 +223,21 @@ std::vector<std::int32_t> ChatEncoder::text_ids(std::string_view text) const {
 
 const tokenizer::Tokenizer& ChatEncoder::tokenizer() const { return state_->tokenizer; }
 const ChatEncoderOptions& ChatEncoder::options() const { return state_->options; }
+
+Settings ChatEncoder::settings() const {
+  const ChatEncoderOptions& encoding = state_->options;
+  const bool templated = encoding.use_chat_template && state_->chat_template.has_value();
+  // A template that stands in the place of the model's own is told as one.
+  const std::string tokenizer = encoding.identity.substr(0, encoding.identity.find('\n'));
+  return {{"template", templated ? hash(state_->chat_template->source()) : std::string()},
+          {"enable_thinking", encoding.template_kwargs},
+          {"agent_template", encoding.agent_template},
+          {"loss_scale", cat(word_of(encoding.loss_scale), encoding.loss_rules.text())},
+          {"is_binary_loss_scale", encoding.binary_weights ? "true" : ""},
+          {"max_length", cat(encoding.max_length)},
+          {"truncation_strategy", std::string(word_of(encoding.truncation))},
+          {"tokenizer of --model", hash(tokenizer)}};
+}
 
 std::span<const ColumnSpec> ChatEncoder::columns() const {
   return state_->options.channels ? std::span(&state_->channel, 1) : std::span<const ColumnSpec>();

@@ -45,6 +45,7 @@ class ChatEncoder final : public RowEncoder {
   // One dialogue of the row, its `messages` or its `rejected`.
   [[nodiscard]] Result<EncodedRow> encode(const Row& row, const std::vector<Message>& messages) const;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] Settings settings() const override;
   [[nodiscard]] std::span<const ColumnSpec> columns() const override;
 
   // What `tern infer` makes of the same: a dialogue as the model is asked it, up to the beginning of an answer where

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "data/cached_dataset.h"
 #include "data/dataset_rows.h"
 #include "data/sampler.h"
 #include "io/checksum.h"
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Bumped whenever the same row and settings would give other samples.
-constexpr std::string_view kFormat = "tern data 1";
+constexpr std::string_view kFormat = "tern data 2";
 constexpr std::uint64_t kSplitStream = 0x5911f;
 
 void encode_source(const Source& source, const LoadOptions& options, const RowEncoder& encoder, RowCounts& counts,
@@ -68,24 +69,8 @@ std::string cache_key(const Source& source, const LoadOptions& options, const Ro
   return hash.hex();
 }
 
-// Samples in memory, which is where those with columns of their own stay: a cache holds tokens and weights.
-std::shared_ptr<const SampleStore> encoded_in_memory(const Source& source, const LoadOptions& options,
-                                                     const RowEncoder& encoder, RowCounts& counts) {
-  const auto columns = encoder.columns();
-  auto store = std::make_shared<MemoryStore>(std::vector<ColumnSpec>(columns.begin(), columns.end()));
-  encode_source(source, options, encoder, counts, [&](EncodedRow& row, const Normalized& product) -> Status {
-    for (std::size_t i = 0; i < row.samples.size(); ++i) {
-      const bool begins_group = i % std::max<std::uint32_t>(row.group_size, 1) == 0;
-      store->add(std::move(row.samples[i]), product.ordinal, product.line, begins_group);
-    }
-    return Unit{};
-  });
-  return store;
-}
-
 std::shared_ptr<const SampleStore> encoded_source(const Source& source, const LoadOptions& options,
                                                   const RowEncoder& encoder, DatasetReport& report) {
-  if (!encoder.columns().empty()) return encoded_in_memory(source, options, encoder, report.counts);
   const fs::path target = options.cache_directory / cat(cache_key(source, options, encoder), ".tokens");
   const auto cached = [&]() -> std::shared_ptr<const SampleCache> {
     std::error_code ignored;
@@ -105,11 +90,17 @@ std::shared_ptr<const SampleStore> encoded_source(const Source& source, const Lo
   if (auto cache = cached()) return counted(std::move(cache));
   const auto lock = CacheLock::acquire(target).value();
   if (auto cache = cached()) return counted(std::move(cache));  // another process made it meanwhile
-  const auto writer = SampleCacheWriter::create(target).value();
+  const auto columns = encoder.columns();
+  const auto writer =
+      SampleCacheWriter::create(target, std::vector<ColumnSpec>(columns.begin(), columns.end())).value();
   RowCounts counts;
   encode_source(source, options, encoder, counts, [&](const EncodedRow& row, const Normalized& product) -> Status {
-    for (const Sample& sample : row.samples) {
-      if (auto added = writer->add(sample, product.ordinal, product.line); !added) return added;
+    const std::uint32_t group_size = std::max<std::uint32_t>(row.group_size, 1);
+    for (std::size_t i = 0; i < row.samples.size(); ++i) {
+      const Sample& sample = row.samples[i];
+      auto added = writer->add({sample.ids, sample.weights}, sample.columns, product.ordinal, product.line,
+                               i % group_size == 0);
+      if (!added) return added;
     }
     return Unit{};
   });
@@ -242,9 +233,39 @@ void load_training(const LoadOptions& options, const RowEncoder& encoder, Loaded
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const RowSamples& rows = parts[p].validation;
     for (std::uint32_t row = 0; row < rows.rows(); ++row) {
-      if (held_out[p][row]) data.held_out.emplace_back(p, parts[p].store->info(rows.row(row).front()).row);
+      if (held_out[p][row]) data.held_out.emplace_back(parts[p].report, parts[p].store->info(rows.row(row).front()).row);
     }
   }
+}
+
+// FOLDER or FOLDER#N.
+void load_cached(const std::string& text, const LoadOptions& options, const Settings& wanted, EncodedDataset& out,
+                 LoadedData& data) {
+  std::error_code ignored;
+  const DatasetSpec spec = fs::exists(text, ignored) ? DatasetSpec{text, {}} : parse_dataset_spec(text).value();
+  const CachedDataset cached = open_cached_dataset(spec.path, wanted).value();
+  DatasetReport report{text, {spec.path}, {}, 0, true};
+  const RowRanges ranges(*cached.store);
+  RowSamples fitting;
+  for (std::uint32_t row = 0; row < ranges.begin.size(); ++row) {
+    ++report.counts.rows;
+    const std::size_t before = fitting.samples.size();
+    ranges.append(fitting, row);
+    const bool fits = std::all_of(fitting.samples.begin() + static_cast<std::ptrdiff_t>(before), fitting.samples.end(),
+                                  [&](std::uint32_t i) { return cached.store->info(i).length <= cached.longest; });
+    if (fits) continue;
+    ++report.counts.too_long;
+    fitting.samples.resize(before);
+    fitting.begin.pop_back();
+  }
+  std::vector<std::uint32_t> chosen;
+  for (const std::uint32_t row : select_rows(fitting.rows(), spec.count, options.data_seed)) {
+    const auto samples = fitting.row(row);
+    chosen.insert(chosen.end(), samples.begin(), samples.end());
+  }
+  report.samples = chosen.size();
+  data.reports.push_back(std::move(report));
+  out.add(cached.store, chosen, spec.path);
 }
 
 void load_validation(LoadOptions options, const RowEncoder& encoder, LoadedData& data) {
@@ -255,6 +276,13 @@ void load_validation(LoadOptions options, const RowEncoder& encoder, LoadedData&
 }
 
 }  // namespace
+
+Settings row_settings(const LoadOptions& options, const RowEncoder& encoder) {
+  Settings out = encoder.settings();
+  const std::string& system = options.normalize.system;
+  out.emplace_back("system", system.empty() ? system : cat("xxh3_64 ", io::xxh3_64(std::as_bytes(std::span(system)))));
+  return out;
+}
 
 std::string DatasetReport::line() const {
   std::string out = cat(spec, ": ", counts.rows, " rows");
@@ -280,14 +308,20 @@ Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& e
     if (options.split_dataset_ratio > 0 && !options.val_dataset.empty()) {
       throw Failure(usage_error("--split_dataset_ratio and --val_dataset cannot be used together", "drop one"));
     }
-    if (options.dataset.empty() && options.val_dataset.empty()) {
+    const bool cached = !options.cached_dataset.empty() || !options.cached_val_dataset.empty();
+    if (options.dataset.empty() && options.val_dataset.empty() && !cached) {
       throw Failure(usage_error("no dataset was given", "name a file, as in --dataset train.jsonl"));
     }
     LoadedData data;
+    const Settings wanted = row_settings(options, encoder);
+    for (const auto& folder : options.cached_dataset) load_cached(folder, options, wanted, data.train, data);
+    for (const auto& folder : options.cached_val_dataset) load_cached(folder, options, wanted, data.validation, data);
     if (!options.dataset.empty()) load_training(options, encoder, data);
     load_validation(options, encoder, data);
-    if (options.needs_supervision && !options.dataset.empty() && data.train.supervised() == 0) {
-      throw Failure(data_error(join(options.dataset, ", "), "at least one supervised token",
+    std::vector<std::string> training = options.cached_dataset;
+    training.insert(training.end(), options.dataset.begin(), options.dataset.end());
+    if (options.needs_supervision && !training.empty() && data.train.supervised() == 0) {
+      throw Failure(data_error(join(training, ", "), "at least one supervised token",
                                data.reports.front().line(), "look at it with tern inspect-data"));
     }
     return data;

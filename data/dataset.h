@@ -24,6 +24,8 @@ using HubResolver = std::function<Result<std::vector<std::filesystem::path>>(con
 struct LoadOptions {
   std::vector<std::string> dataset;  // path[#N] or hub id, all mixed
   std::vector<std::string> val_dataset;
+  std::vector<std::string> cached_dataset;      // folders[#N] of tokenised rows (data/cached_dataset.h), before the rest
+  std::vector<std::string> cached_val_dataset;  // the same, for evaluation
   double split_dataset_ratio = 0;  // share of the rows of `dataset` held out for evaluation
   Interleave interleave;           // of `dataset`, by row, in the place of one after another
   std::uint64_t data_seed = 42;
@@ -61,6 +63,9 @@ struct LoadedData {
 // Reads, selects, encodes (or maps the cached encoding) and mixes. Bad rows are warned of and dropped; with `strict`,
 // or where no supervised token is left, an Error. The result is a pure function of the files and the options.
 [[nodiscard]] Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& encoder);
+
+// What decides the samples of a row, under the names of flags: the encoder's and how the row was read.
+[[nodiscard]] Settings row_settings(const LoadOptions& options, const RowEncoder& encoder);
 
 // Local files of a spec: the file itself, a directory's data files by name, or what the hub gives.
 [[nodiscard]] Result<std::vector<std::string>> dataset_files(const DatasetSpec& spec, const HubResolver& hub);

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "data/row.h"
 #include "data/sample.h"
+#include "data/settings.h"
 
 namespace tern::data {
 
@@ -41,6 +42,8 @@ class RowEncoder {
   [[nodiscard]] virtual Result<EncodedRow> encode(const Row& row) const = 0;
   // Everything that the samples depend on beside the row: part of the cache's key.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
+  // The same under the names of flags, for words about what differs; channels, which change no sample, aside.
+  [[nodiscard]] virtual Settings settings() const { return {}; }
   // What samples have beside tokens and weights.
   [[nodiscard]] virtual std::span<const ColumnSpec> columns() const { return {}; }
 };

@@ -35,6 +35,7 @@ class ClassificationEncoder final : public RowEncoder {
   // Errors (data): a row without a label, or with one that the model has no place for.
   [[nodiscard]] Result<EncodedRow> encode(const Row& row) const override;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] Settings settings() const override;
   [[nodiscard]] std::span<const ColumnSpec> columns() const override { return {&column_, 1}; }
 
  private:

@@ -120,6 +120,14 @@ std::span<const std::byte> EncodedDataset::column(std::uint32_t id, std::size_t 
   return stores_[where.store]->column(where.index, known[column]);
 }
 
+bool EncodedDataset::begins_row(std::uint32_t id) const {
+  if (id == 0) return true;
+  const Where& at = places_.at(id);
+  const Where& before = places_.at(id - 1);
+  const bool follows = at.store == before.store && at.index == before.index + 1;
+  return !follows || info(id).row != info(id - 1).row;
+}
+
 std::uint32_t EncodedDataset::group_length(std::uint32_t group) const {
   std::uint32_t tokens = 0;
   for (std::uint32_t id = group_begin(group); id < group_begin(group + 1); ++id) tokens += info(id).length;

@@ -108,6 +108,8 @@ class EncodedDataset {
     const Where& where = places_.at(id);
     return stores_[where.store]->begins_group(where.index);
   }
+  // Whether the sample is not of the same row as the one before it.
+  [[nodiscard]] bool begins_row(std::uint32_t id) const;
   // Groups in order; samples where each is a group of its own.
   [[nodiscard]] std::uint32_t groups() const {
     return group_begin_.empty() ? size() : static_cast<std::uint32_t>(group_begin_.size());

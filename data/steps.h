@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "data/batch.h"
 #include "data/micro_batch.h"
+#include "data/settings.h"
 #include "data/stream.h"
 
 namespace tern::data {
@@ -23,8 +24,6 @@ struct MicroBatchBounds {
   std::int64_t longest = 0;     // tokens of one sample
 };
 
-// What a run is told, by the names of flags.
-using Settings = std::vector<std::pair<std::string, std::string>>;
 inline constexpr const char* kDatasetSetting = "dataset";  // its value tells the rows' content
 
 class StepSource {

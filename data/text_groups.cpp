@@ -132,4 +132,17 @@ std::string RerankerEncoder::fingerprint() const {
   return cat("reranker 1|", options_.max_positives, "|", options_.max_negatives, "|", texts_->fingerprint());
 }
 
+Settings EmbeddingEncoder::settings() const {
+  Settings out = texts_->settings();
+  out.emplace_back("task_type", options_.takes_negatives ? "embedding" : "embedding of pairs");
+  return out;
+}
+
+Settings RerankerEncoder::settings() const {
+  Settings out = texts_->settings();
+  out.emplace_back("task_type",
+                   cat("reranker, ", options_.max_positives, " positives and ", options_.max_negatives, " negatives"));
+  return out;
+}
+
 }  // namespace tern::data

@@ -29,6 +29,7 @@ class EmbeddingEncoder final : public RowEncoder {
   // Errors (data): a row without a positive, or with negatives that the loss has no use for.
   [[nodiscard]] Result<EncodedRow> encode(const Row& row) const override;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] Settings settings() const override;
   [[nodiscard]] std::span<const ColumnSpec> columns() const override { return {&column_, 1}; }
 
  private:
@@ -57,6 +58,7 @@ class RerankerEncoder final : public RowEncoder {
   // Errors (data): a row without a query or a positive document.
   [[nodiscard]] Result<EncodedRow> encode(const Row& row) const override;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] Settings settings() const override;
   [[nodiscard]] std::span<const ColumnSpec> columns() const override { return {&column_, 1}; }
 
  private:

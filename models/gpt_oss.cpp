@@ -111,7 +111,8 @@ Architecture gpt_oss_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = cache_specs,
-          .head = tied_or_own_head};
+          .head = tied_or_own_head,
+          .balances_experts = true};
 }
 
 }  // namespace tern::models

@@ -56,7 +56,8 @@ Architecture granite_moe_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = even_caches,
-          .head = granite_head};
+          .head = granite_head,
+          .balances_experts = true};
 }
 
 }  // namespace tern::models

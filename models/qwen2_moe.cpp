@@ -63,7 +63,8 @@ Architecture qwen2_moe_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = even_caches,
-          .head = tied_or_own_head};
+          .head = tied_or_own_head,
+          .balances_experts = true};
 }
 
 }  // namespace tern::models

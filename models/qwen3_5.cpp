@@ -112,7 +112,8 @@ Architecture qwen3_5_moe_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = moe_hidden_states,
           .cache_specs = delta_layer_caches,
-          .head = tied_or_own_head};
+          .head = tied_or_own_head,
+          .balances_experts = true};
 }
 
 }  // namespace tern::models

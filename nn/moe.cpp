@@ -18,10 +18,14 @@
 namespace tern::nn {
 namespace {
 
-ops::MoeRoute route(Context& context, const std::string& module, const MoeConfig& config, Value x) {
+Value router_logits(Context& context, const std::string& module, const MoeConfig& config, Value x) {
   const std::string router = module + "." + config.router;
   const Value added = context.has(router + ".bias") ? context.weight(router + ".bias") : Value{};
-  const Value logits = product(context, x, context.weight(router + ".weight"), added, TERN_F32, TERN_COMPUTE_F32);
+  return product(context, x, context.weight(router + ".weight"), added, TERN_F32, TERN_COMPUTE_F32);
+}
+
+ops::MoeRoute route(Context& context, const std::string& module, const MoeConfig& config, Value logits) {
+  const std::string router = module + "." + config.router;
   ops::MoeRouteOptions options;
   options.top_k = config.top_k;
   options.sigmoid = config.sigmoid;
@@ -116,8 +120,10 @@ Value shared_expert(Context& context, const std::string& module, const MoeConfig
 Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, const MoeExtras& extras) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
-  const auto [weights, experts] = route(context, module, config, extras.routed.present() ? extras.routed : x);
+  const Value logits = router_logits(context, module, config, extras.routed.present() ? extras.routed : x);
+  const auto [weights, experts] = route(context, module, config, logits);
   const auto [rows, places, offsets] = permuted(context, config, x, weights, experts);
+  if (!config.sigmoid) context.add_router({logits, offsets});
   const std::string expert = module + ".experts";
   const Value gate = expert_product(context, expert + ".gate_proj", rows, offsets);
   const Value up = expert_product(context, expert + ".up_proj", rows, offsets);

@@ -84,6 +84,7 @@ Json state_json(const TrainState& state) {
                                 {"tokens", hits.tokens},
                                 {"right_samples", hits.right_samples},
                                 {"samples", hits.samples}};
+  if (state.window.aux_loss) json["log_window"]["aux_loss"] = *state.window.aux_loss;
   for (const auto& [name, loss] : state.window.channels) {
     json["log_window"]["channels"][name] = {{"sum", loss.sum}, {"tokens", loss.tokens}};
   }
@@ -163,6 +164,7 @@ Result<TrainState> read_train_state(const fs::path& directory) {
       state.window.hits = {hits->at("right_tokens").integer(), hits->at("tokens").integer(),
                            hits->at("right_samples").integer(), hits->at("samples").integer()};
     }
+    if (const auto aux = json.at("log_window").find("aux_loss")) state.window.aux_loss = aux->number();
     if (const auto channels = json.at("log_window").find("channels")) {
       for (const Json::Member& one : channels->object()) {
         const auto loss = channels->member(one);

@@ -77,11 +77,11 @@ std::span<const float> floats_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-std::size_t pooled_width(const graph::Graph& graph) {
+std::size_t width_of(const graph::Graph& graph, std::string_view name, int dim) {
   for (const auto& output : graph.outputs()) {
-    if (output.name == "pooled") return static_cast<std::size_t>(graph.desc(output.value).shape[1]);
+    if (output.name == name) return static_cast<std::size_t>(graph.desc(output.value).shape[dim]);
   }
-  throw std::logic_error("a graph without pooled outputs");
+  throw std::logic_error(cat("a graph without the output ", name));
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ std::vector<float> MicroBatchRunner::run_pooled(const data::MicroBatch& batch, c
   nn::give_tokens(run, tokens);
   run.inputs["texts"] = nn::bytes_of(text_of_token);
   run.inputs["shares"] = nn::bytes_of(shares);
-  const std::size_t width = pooled_width(program.graph());
+  const std::size_t width = width_of(program.graph(), "pooled", 1);
   std::vector<float> gradients(gradient.begin(), gradient.end());
   gradients.resize(static_cast<std::size_t>(options_.capacity.sequences) * width, 0.0F);
   if (pooled.pooling != models::Pooling::mean) gradients.resize(batch.samples() * width);
@@ -213,9 +213,11 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
   graph::Program& program = program_for(needed);
   graph::RunInputs run;
   nn::give_tokens(run, tokens);
-  run.inputs["loss_rows"] = nn::bytes_of(tokens.rows);
-  run.inputs["targets"] = nn::bytes_of(targets);
-  run.inputs["loss_weights"] = nn::bytes_of(weights);
+  if (!options_.routes_only) {
+    run.inputs["loss_rows"] = nn::bytes_of(tokens.rows);
+    run.inputs["targets"] = nn::bytes_of(targets);
+    run.inputs["loss_weights"] = nn::bytes_of(weights);
+  }
   std::vector<float> noise;
   if (has_noise(options_)) {
     noise = embedding_noise(batch, inputs, options_.neftune_noise_alpha, model_.config.hidden_size);
@@ -226,18 +228,41 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
     masks = dropout_masks(program.graph(), options_.lora_dropout, tokens.dropout_keys);
     for (const auto& [name, mask] : masks) run.inputs[name] = nn::bytes_of(mask);
   }
+  std::vector<float> other_counts;
+  float balance_factor = 0;
+  if (options_.router_aux_loss_coef > 0) give_balance(inputs, program, other_counts, balance_factor, run);
   program.run(run);
+  take_statistics(batch, tokens.rows, program);
+  if (options_.routes_only) return 0;
   float loss = 0;
   std::memcpy(&loss, program.output("loss").data(), sizeof(loss));
-  if (program.output_id(kRowMax) >= 0) {
-    hits_.add(hits_of(batch, tokens.rows, floats_of(program.output(kRowMax)), floats_of(program.output(kRowTarget))));
-  }
-  if (options_.row_losses) {
-    const RowStatistics rows{tokens.rows, floats_of(program.output(kRowMax)), floats_of(program.output(kRowSum)),
-                             floats_of(program.output(kRowTarget))};
-    add(channel_losses_, channel_losses(batch, rows, options_.loss == kDftLoss));
-  }
   return static_cast<double>(loss) / inputs.loss_scale;
+}
+
+void MicroBatchRunner::give_balance(const MicroBatchInputs& inputs, const graph::Program& program,
+                                    std::vector<float>& counts, float& factor, graph::RunInputs& run) const {
+  if (options_.trainable.empty()) return;
+  counts.assign(inputs.other_expert_counts.begin(), inputs.other_expert_counts.end());
+  counts.resize(width_of(program.graph(), kExpertCounts, 0), 0.0F);
+  const auto tokens = static_cast<double>(inputs.step_tokens);
+  factor = static_cast<float>(options_.router_aux_loss_coef * inputs.loss_scale / (tokens * tokens));
+  run.inputs[kOtherCounts] = nn::bytes_of(counts);
+  run.inputs[kBalanceFactor] = std::as_bytes(std::span(&factor, 1));
+}
+
+// What a run tells beside its loss.
+void MicroBatchRunner::take_statistics(const data::MicroBatch& batch, std::span<const std::int32_t> rows,
+                                       graph::Program& program) {
+  const auto floats = [&](const char* name) { return floats_of(program.output(name)); };
+  if (program.output_id(kRowMax) >= 0) hits_.add(hits_of(batch, rows, floats(kRowMax), floats(kRowTarget)));
+  if (options_.row_losses && !options_.routes_only) {
+    const RowStatistics statistics{rows, floats(kRowMax), floats(kRowSum), floats(kRowTarget)};
+    add(channel_losses_, channel_losses(batch, statistics, options_.loss == kDftLoss));
+  }
+  if (options_.router_aux_loss_coef <= 0) return;
+  const auto counts = floats(kExpertCounts);
+  const auto probabilities = floats(kExpertProbabilities);
+  expert_use_.add({{counts.begin(), counts.end()}, {probabilities.begin(), probabilities.end()}});
 }
 
 std::optional<graph::NonFinite> MicroBatchRunner::first_non_finite(const data::MicroBatch& batch,

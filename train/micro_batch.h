@@ -16,6 +16,7 @@
 #include "graph/program.h"
 #include "session/runtime.h"
 #include "train/channel_losses.h"
+#include "train/expert_balance.h"
 #include "train/hits.h"
 #include "train/training_graph.h"
 
@@ -25,6 +26,8 @@ struct MicroBatchInputs {
   std::uint64_t seed = 42;  // of dropout
   std::uint64_t epoch = 0;
   double loss_divisor = 1;  // the whole step's number of supervised tokens, over every micro-batch and rank
+  std::int64_t step_tokens = 1;             // the whole step's, of the experts' balance
+  std::vector<double> other_expert_counts;  // ... and each expert's rows in its other micro-batches; empty: none
   double loss_scale = 1;    // a power of two that gradients come multiplied by (loss_scale.h)
 };
 
@@ -42,6 +45,7 @@ class MicroBatchRunner {
   // Of the runs since the last call; all 0 where the loss has no such thing, or the device can't tell.
   [[nodiscard]] Hits take_hits() { return std::exchange(hits_, {}); }
   [[nodiscard]] ChannelLosses take_channel_losses() { return std::exchange(channel_losses_, {}); }  // with row_losses
+  [[nodiscard]] ExpertUse take_expert_use() { return std::exchange(expert_use_, {}); }  // with router_aux_loss_coef
   // Of graphs with pooled outputs: gives these, [samples, width]. One that trains something takes the loss's gradient
   // by them, of the same shape, and adds the parameters'; `run` takes it as zeros.
   std::vector<float> run_pooled(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
@@ -65,6 +69,9 @@ class MicroBatchRunner {
   static constexpr std::int64_t kSmallestBucket = 128;  // tokens
 
   graph::Program& program_for(const Capacity& needed);
+  void give_balance(const MicroBatchInputs& inputs, const graph::Program& program, std::vector<float>& counts,
+                    float& factor, graph::RunInputs& run) const;
+  void take_statistics(const data::MicroBatch& batch, std::span<const std::int32_t> rows, graph::Program& program);
   // Those of `tokens` that no loss has a say in.
   void fill_tokens(const data::MicroBatch& batch, const MicroBatchInputs& inputs, nn::TokenColumns& tokens) const;
 
@@ -76,6 +83,7 @@ class MicroBatchRunner {
   std::int64_t grown_ = 0;
   Hits hits_;
   ChannelLosses channel_losses_;
+  ExpertUse expert_use_;
 };
 
 // The key of a token's dropout: depends on what it is, never on the batch that it lies in.

@@ -49,6 +49,7 @@ RunSizes sizes_of(data::StepSource& training, data::StepSource* held_out, const 
                   std::int64_t begin, std::int64_t end) {
   RunSizes sizes;
   sizes.streams = !training.steps_per_epoch();
+  sizes.accumulates = training.batches().accumulation > 1;
   sizes.training = {capacity_of(training), 0, tokens_of(training, begin, end, device)};
   if (!sizes.streams) sizes.training.typical_tokens = typical_tokens(training);
   if (held_out == nullptr) return sizes;
@@ -69,6 +70,15 @@ RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& opti
   made.runner = std::make_unique<MicroBatchRunner>(model, options.graph, runtime, made.arena);
   if (sizes.streams) made.runner->grow_from(sizes.grow_from);
   (void)made.runner->prepare();
+  if (options.graph.router_aux_loss_coef > 0 && sizes.accumulates) {
+    TrainingGraphOptions routes = options.graph;
+    routes.trainable.clear();
+    routes.gradient_checkpointing = false;
+    routes.routes_only = true;
+    made.routes = std::make_unique<MicroBatchRunner>(model, routes, runtime, made.arena);
+    if (sizes.streams) made.routes->grow_from(sizes.grow_from);
+    (void)made.routes->prepare();
+  }
   if (models::has_magnitudes(options.graph.adapters)) {
     made.norms = std::make_unique<models::RowNorms>(
         model.store, options.graph.adapters,
@@ -91,6 +101,7 @@ RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& opti
   // Those that a larger one can stand in for come last.
   made.runner->prepare(sizes.training.tokens);
   if (made.pooled) made.pooled->forward().prepare(sizes.training.tokens);
+  if (made.routes) made.routes->prepare(sizes.training.tokens);
   if (made.eval_runner) made.eval_runner->prepare(sizes.held_out->tokens);
   return made;
 }

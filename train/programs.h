@@ -26,6 +26,7 @@ struct BatchSizes {
 struct RunSizes {
   BatchSizes training;
   std::optional<BatchSizes> held_out;
+  bool accumulates = false;    // steps have several micro-batches
   bool streams = false;        // nobody knows its longest sample before its end
   std::int64_t grow_from = 0;  // tokens that a stream is planned for at first
 };
@@ -45,6 +46,7 @@ struct RunPrograms {
   std::unique_ptr<MicroBatchRunner> eval_runner;  // null where nothing is held out
   std::unique_ptr<models::RowNorms> norms;        // of DoRA's adapters, not measured yet; null: there are none
   std::unique_ptr<PooledObjective> pooled;        // of a pooled loss, else null
+  std::unique_ptr<MicroBatchRunner> routes;       // counts experts' rows before a step's gradients, else null
 };
 
 // `options.graph` says what is trained. Throws Failure (device) where memory does not suffice.

@@ -5,12 +5,12 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/atomic_dir.h"
-#include "io/checksum.h"
 #include "io/file_writer.h"
 #include "session/machine_rates.h"
 #include "session/pooling_config.h"
 #include "train/galore_targets.h"
 #include "train/loss.h"
+#include "train/rows.h"
 
 namespace tern::train {
 
@@ -19,33 +19,7 @@ namespace {
 
 constexpr int kHalvings = 8;  // of each setting that `tern plan` tries
 
-std::string hash(const std::string& text) { return cat("xxh3_64 ", io::xxh3_64(std::as_bytes(std::span(text)))); }
-
-std::string_view word_of(chat::LossScale scale) {
-  switch (scale) {
-    case chat::LossScale::every_turn:
-      return "default";
-    case chat::LossScale::last_round:
-      return "last_round";
-    case chat::LossScale::all:
-      return "all";
-  }
-  return {};
-}
-
-std::string_view word_of(data::Truncation truncation) {
-  switch (truncation) {
-    case data::Truncation::remove:
-      return "delete";
-    case data::Truncation::left:
-      return "left";
-    case data::Truncation::right:
-      return "right";
-    case data::Truncation::split:
-      return "split";
-  }
-  return {};
-}
+bool has_rows(const data::LoadOptions& data) { return !data.dataset.empty() || !data.cached_dataset.empty(); }
 
 std::string mixture_text(const data::Interleave& mixture) {
   std::string text;
@@ -54,23 +28,14 @@ std::string mixture_text(const data::Interleave& mixture) {
 }
 
 // How rows become samples, under the names of the flags: what a run that resumes must have been told too.
-data::Settings data_settings(const RunOptions& options, const session::Session& session) {
-  const data::ChatEncoderOptions& encoding = options.encoder;
-  const bool templated = encoding.use_chat_template && session.text->chat_template.has_value();
-  const std::string& system = options.data.normalize.system;
+data::Settings data_settings(const RunOptions& options, const data::RowEncoder& encoder) {
+  data::Settings out = data::row_settings(options.data, encoder);
   std::string columns;
   for (const auto& [theirs, ours] : options.data.normalize.columns) columns += cat(theirs, "=", ours, " ");
-  return {{"template", templated ? hash(session.text->chat_template->source()) : std::string()},
-          {"enable_thinking", encoding.template_kwargs},
-          {"system", system.empty() ? system : hash(system)},
-          {"loss_scale", cat(word_of(encoding.loss_scale), encoding.loss_rules.text())},
-          {"is_binary_loss_scale", encoding.binary_weights ? "true" : ""},
-          {"max_length", cat(encoding.max_length)},
-          {"truncation_strategy", std::string(word_of(encoding.truncation))},
-          {"columns", columns},
-          {"interleave_prob", mixture_text(options.data.interleave)},
-          {"split_dataset_ratio", cat(options.data.split_dataset_ratio)},
-          {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
+  out.emplace_back("columns", columns);
+  out.emplace_back("interleave_prob", mixture_text(options.data.interleave));
+  out.emplace_back("split_dataset_ratio", cat(options.data.split_dataset_ratio));
+  return out;
 }
 
 }  // namespace
@@ -80,7 +45,7 @@ Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
     auto run = std::unique_ptr<Run>(new Run(std::move(options)));
     const RunOptions& o = run->options_;
     (void)find_loss(o.trainer.graph.loss).value();
-    if (o.data.dataset.empty()) {
+    if (!has_rows(o.data)) {
       throw Failure(usage_error("no dataset was given", "give --dataset a file or a hub id"));
     }
     run->base_ = o.output_dir.empty() ? default_output_dir(o.session.model) : o.output_dir;
@@ -106,10 +71,10 @@ Result<Run::Planned> Run::plan(RunOptions options, std::uint64_t device_memory) 
   return catching([&] {
     Run run(std::move(options));
     const RunOptions& o = run.options_;
-    run.session_ = session::open_described(o.session, !o.data.dataset.empty()).value();
+    run.session_ = session::open_described(o.session, has_rows(o.data)).value();
     run.base_ = o.output_dir.empty() ? default_output_dir(o.session.model) : o.output_dir;
     if (!o.resume_from.empty()) run.resume_ = find_checkpoint(o.resume_from, run.base_).value();
-    if (!o.data.dataset.empty()) run.load_data();
+    if (has_rows(o.data)) run.load_data();
     run.prepare_task();
     PlannedRun planned = run.planned_run();
     planned.device_memory = device_memory;
@@ -125,6 +90,11 @@ Result<Run::Planned> Run::plan(RunOptions options, std::uint64_t device_memory) 
 
 // What is learned of each text as a whole, and the head that learns it.
 void Run::prepare_task() {
+  if (options_.trainer.graph.router_aux_loss_coef > 0 && !session_->model.architecture->balances_experts) {
+    throw Failure(usage_error(cat("--router_aux_loss_coef keeps experts evenly used, and ",
+                                  session_->model.architecture->name, " has none that transformers balances"),
+                              "remove it"));
+  }
   if (options_.tuner.type == TunerType::lora && session_->model.config.head == models::ModelHead::classification) {
     options_.tuner.modules_to_save.emplace_back("score");
   }
@@ -152,6 +122,7 @@ PlannedRun Run::planned_run() {
         options_.encoder.max_length > 0 ? options_.encoder.max_length : session_->model.config.max_position_embeddings;
     const std::int64_t sequences = options_.batches.per_device_batch_size;
     planned.sizes.training.largest = {longest * sequences, sequences, longest * sequences, longest};
+    planned.sizes.accumulates = options_.batches.accumulation > 1;
     planned.max_positions = longest;
     return planned;
   }
@@ -182,25 +153,17 @@ void Run::plan_memory() {
 Error Run::advised(const Error& error) const { return planned_ ? with_advice(error, *planned_, plan_) : error; }
 
 void Run::load_data() {
-  const auto longest =
-      static_cast<std::uint32_t>(std::max<std::int64_t>(session_->model.config.max_position_embeddings, 1));
   data::ChatEncoderOptions& encoding = options_.encoder;
-  if (encoding.max_length == 0) encoding.max_length = longest;
-  encoding.identity = (options_.session.chat_template.empty()
-                           ? data::tokenizer_identity(session_->path)
-                           : data::tokenizer_identity(session_->path, *session_->text->chat_template))
-                          .value();
-  // A model that only looks at texts may have no chat template; one that answers needs it.
-  if (options_.task.is_pooled() && !session_->text->chat_template) encoding.use_chat_template = false;
-  encoder_ = task_encoder(
-      options_.task, session_->model.config,
-      data::ChatEncoder::create(session_->text->tokenizer, session_->text->chat_template, encoding).value());
+  encoder_ = open_encoder(options_.task, *session_, options_.session.chat_template.empty(), encoding);
   data::BatchOptions& batches = options_.batches;
   if (batches.packing && batches.packing_length == 0) batches.packing_length = encoding.max_length;
 
   if (options_.task.is_pooled()) options_.data.needs_supervision = false;  // no token is
   data::LoadOptions at_once = options_.data;
   if (options_.streaming) {
+    if (!at_once.cached_dataset.empty()) {
+      throw Failure(usage_error("--cached_dataset and --streaming cannot be used together", "drop one"));
+    }
     data::StreamStepOptions stream;
     stream.batches = batches;
     stream.buffer = options_.shuffle_buffer_size;
@@ -208,7 +171,7 @@ void Run::load_data() {
     steps_ = data::StreamSteps::open(options_.data, *encoder_, stream).value();
     at_once.dataset.clear();
   }
-  if (!at_once.dataset.empty() || !at_once.val_dataset.empty()) {
+  if (has_rows(at_once) || !at_once.val_dataset.empty() || !at_once.cached_val_dataset.empty()) {
     data_ = data::load_datasets(at_once, *encoder_).value();
   }
   for (const auto& report : data_.reports) log_info(report.line());
@@ -273,7 +236,7 @@ void Run::make_trainer(TrainerHooks hooks) {
   if (options.optimizer.galore) {
     options.optimizer.galore->parameters = galore_parameters(*options.optimizer.galore, session_->model);
   }
-  options.data_settings = data_settings(options_, *session_);
+  options.data_settings = data_settings(options_, *encoder_);
   trainer_ = std::make_unique<Trainer>(session_->model, *tuner_->saver, *steps_, data_.validation, std::move(options),
                                        *session_->runtime, std::move(hooks));
   // Only now is it known that no other run's checkpoints are in the way: nothing of theirs is overwritten.

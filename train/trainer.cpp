@@ -59,6 +59,7 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   runner_ = std::move(programs.runner);
   eval_runner_ = std::move(programs.eval_runner);
   pooled_ = std::move(programs.pooled);
+  routes_ = std::move(programs.routes);
   norms_ = std::move(programs.norms);
   if (norms_) norms_->refresh();
   if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
@@ -111,6 +112,9 @@ Fingerprint Trainer::fingerprint() const {
     out.fixed.emplace_back("neftune_noise_alpha", cat(options_.graph.neftune_noise_alpha));
   }
   if (options_.graph.loss == kDftLoss) out.fixed.emplace_back("enable_dft_loss", "true");
+  if (const double coefficient = options_.graph.router_aux_loss_coef; coefficient > 0) {
+    out.fixed.emplace_back("router_aux_loss_coef", cat(coefficient));
+  }
   if (options_.graph.row_losses) out.fixed.emplace_back("enable_channel_loss", "true");
   out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
   if (const auto& galore = options_.optimizer.galore) {
@@ -216,10 +220,35 @@ double Trainer::evaluate() {
     }
     weight += static_cast<double>(plan.supervised_tokens);
   }
-  return weight > 0 ? loss / weight : 0;
+  const double mean = weight > 0 ? loss / weight : 0;
+  if (options_.graph.router_aux_loss_coef <= 0) return mean;
+  const double balance = balance_loss(eval_runner_->take_expert_use());
+  eval_metrics_ = {{"aux_loss", balance}};
+  return mean + options_.graph.router_aux_loss_coef * balance;
 }
 
-double Trainer::add_gradients(const data::StepPlan& plan, const MicroBatchInputs& inputs) {
+// Of each micro-batch, the rows of the experts in the others; nothing where there are no others.
+std::vector<std::vector<double>> Trainer::count_experts(const data::StepPlan& plan, const MicroBatchInputs& inputs) {
+  if (!routes_ || plan.micro_batches.size() < 2) return {};
+  std::vector<std::vector<double>> own;
+  ExpertUse all;
+  for (const auto& micro : plan.micro_batches) {
+    if (micro.samples.empty()) {
+      own.emplace_back();
+      continue;
+    }
+    (void)routes_->run(training_.gather(micro), inputs);
+    const ExpertUse use = routes_->take_expert_use();
+    all.add(use);
+    own.push_back(use.counts);
+  }
+  for (auto& counts : own) {
+    for (std::size_t e = 0; e < counts.size(); ++e) counts[e] = all.counts[e] - counts[e];
+  }
+  return own;
+}
+
+double Trainer::add_gradients(const data::StepPlan& plan, MicroBatchInputs inputs) {
   MicroBatchRunner& first = pooled_ ? pooled_->forward() : *runner_;  // meets what isn't finite
   const FailedStep failed{state_.global_step + 1, first, training_, inputs, false};
   const auto require_finite = [&](const data::MicroBatchPlan& micro, double part) {
@@ -229,10 +258,13 @@ double Trainer::add_gradients(const data::StepPlan& plan, const MicroBatchInputs
     throw Failure(std::move(error));
   };
   double loss = pooled_ ? pooled_->step(plan, training_, inputs, *runner_, require_finite) : 0;
-  for (const auto& micro : plan.micro_batches) {
+  const std::vector<std::vector<double>> other_counts = count_experts(plan, inputs);
+  for (std::size_t i = 0; i < plan.micro_batches.size(); ++i) {
+    const data::MicroBatchPlan& micro = plan.micro_batches[i];
     if (micro.samples.empty()) continue;
     const data::MicroBatch batch = training_.gather(micro);
     if (!pooled_) {
+      if (!other_counts.empty()) inputs.other_expert_counts = other_counts[i];
       const double part = runner_->run(batch, inputs);
       require_finite(micro, part);
       loss += part;
@@ -240,7 +272,8 @@ double Trainer::add_gradients(const data::StepPlan& plan, const MicroBatchInputs
     reporter_.count(static_cast<std::int64_t>(micro.tokens), work_ ? work_->flops(batch) : 0.0);
     state_.tokens += micro.tokens;
   }
-  return loss;
+  step_balance_ = balance_loss(runner_->take_expert_use());
+  return loss + options_.graph.router_aux_loss_coef * step_balance_;
 }
 
 void Trainer::train_step(const data::StepPlan& plan) {
@@ -249,6 +282,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
   inputs.loss_divisor = static_cast<double>(std::max<std::uint64_t>(plan.supervised_tokens, 1));
+  inputs.step_tokens = static_cast<std::int64_t>(plan.tokens);
   if (state_.loss_scale) inputs.loss_scale = state_.loss_scale->scale;
   const FailedStep failed{state_.global_step + 1, *runner_, training_, inputs, false};  // if it fails
   const double loss = add_gradients(plan, inputs);
@@ -263,6 +297,9 @@ void Trainer::train_step(const data::StepPlan& plan) {
     if (norms_) norms_->refresh();
   }
   ++state_.global_step;
+  if (options_.graph.router_aux_loss_coef > 0) {
+    state_.window.aux_loss = state_.window.aux_loss.value_or(0) + step_balance_;
+  }
   reporter_.end_step(state_.window, loss, runner_->take_hits(), runner_->take_channel_losses());
   if (hooks_.on_step) hooks_.on_step({state_.global_step, total_steps_, loss, reporter_.memory_gib()});
 }

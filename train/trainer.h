@@ -117,7 +117,8 @@ class Trainer {
   void find_best();
   void train_step(const data::StepPlan& plan);
   // Adds the step's gradients and gives its loss.
-  double add_gradients(const data::StepPlan& plan, const MicroBatchInputs& inputs);
+  double add_gradients(const data::StepPlan& plan, MicroBatchInputs inputs);
+  std::vector<std::vector<double>> count_experts(const data::StepPlan& plan, const MicroBatchInputs& inputs);
   double evaluate_pooled_loss();
   // The step's gradients aren't finite: it changes nothing where a smaller loss scale can mend that. Throws Failure.
   void skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm);
@@ -149,6 +150,8 @@ class Trainer {
   std::int64_t held_out_samples_ = 0;
   std::unique_ptr<models::RowNorms> norms_;  // of DoRA, which change with each step; null: none
   std::unique_ptr<PooledObjective> pooled_;  // of a pooled loss, else null
+  std::unique_ptr<MicroBatchRunner> routes_;  // of the experts' balance in steps of several micro-batches, else null
+  double step_balance_ = 0;                   // of the newest step
   Metrics eval_metrics_;                     // of the newest evaluation
   LearningRateSchedule schedule_;
   std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss

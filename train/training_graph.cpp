@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "graph/differentiate.h"
+#include "train/expert_balance.h"
 #include "train/loss.h"
 
 namespace tern::train {
@@ -40,7 +41,7 @@ graph::Root pooled_root(nn::Context& context, const models::LoadedModel& model, 
 }  // namespace
 
 bool has_noise(const TrainingGraphOptions& options) {
-  return options.neftune_noise_alpha > 0 && !options.trainable.empty();
+  return options.neftune_noise_alpha > 0 && (!options.trainable.empty() || options.routes_only);
 }
 
 models::PooledOutputOptions pooled_options(const TrainingGraphOptions& options) {
@@ -78,8 +79,13 @@ graph::Graph build_training_graph(const models::LoadedModel& model, const Traini
     accumulators[name] = graph.resource(gradient_name(name), make_desc(TERN_F32, shape_of(model.store->at(name).desc)));
   }
   const Value hidden = model.architecture->hidden_states(context, model.config, inputs);
-  const graph::Root root = options.pooled ? pooled_root(context, model, options, inputs, hidden)
-                                          : loss_root({context, model, options, hidden, accumulators});
+  std::vector<graph::Root> roots;
+  if (options.pooled) {
+    roots.push_back(pooled_root(context, model, options, inputs, hidden));
+  } else if (!options.routes_only) {
+    roots.push_back(loss_root({context, model, options, hidden, accumulators}));
+  }
+  if (options.router_aux_loss_coef > 0) add_expert_balance(context, !options.trainable.empty(), roots);
 
   if (!options.trainable.empty()) {
     std::vector<graph::GradTarget> grads;
@@ -88,7 +94,6 @@ graph::Graph build_training_graph(const models::LoadedModel& model, const Traini
     }
     std::vector<graph::RecomputeSegment> segments;
     if (options.gradient_checkpointing) segments = context.layers();
-    const graph::Root roots[] = {root};
     (void)graph::differentiate(graph, roots, grads, segments);
   }
   return graph;

@@ -40,6 +40,8 @@ struct TrainingGraphOptions {
   std::vector<std::string> trainable;             // stored names whose gradient is taken; empty: evaluation
   std::string loss = "cross_entropy";             // by name (loss.h)
   bool row_losses = false;                        // tells what each row's loss is made of, too
+  double router_aux_loss_coef = 0;                // of the experts' balance (expert_balance.h); 0: none
+  bool routes_only = false;                       // no loss: which experts the tokens go to, before a step's gradients
   bool gradient_checkpointing = false;            // layers are computed again in the backward
   bool dropout = false;                           // draw dropout at all
   double neftune_noise_alpha = 0;                 // of the noise on embeddings; 0: none. Evaluation has none
@@ -62,6 +64,7 @@ struct TrainingGraphOptions {
 // Outputs: loss [1], the sum over rows of weight * cross entropy; row_max and row_target [rows] f32, where the loss has
 // them: a row's largest logit and that of its target; with row_losses row_sum [rows] f32: of exp(logit - row_max).
 // Gradients are added to the resources `gradient_name(trainable)`.
+// With router_aux_loss_coef: the inputs and outputs of expert_balance.h beside these.
 // With pooled outputs: the input rows [sequences] i32 (of a mean, what models::pooled_output says) in the place of the
 // loss's, and the output pooled [sequences, width] f32. The input pooled_gradient, of that shape, is what the loss's
 // gradient by them is, of a graph that trains something.

@@ -1,8 +1,9 @@
-// tern export: a model merged, quantised or both.
+// tern export: a model merged, quantised or both, or data sets tokenised.
 #include <memory>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/cached_rows.h"
 #include "cli/commands/command.h"
 #include "cli/interrupt.h"
 #include "cli/merged_model.h"
@@ -89,9 +90,16 @@ void export_quantised(const Arguments& arguments, const fs::path& model) {
 int run_export(const Arguments& given) {
   const bool merges = given.boolean("merge_lora");
   const bool quantises = given.has("quant_method");
+  if (given.boolean("to_cached_dataset")) {
+    if (merges || quantises)
+      throw Failure(usage_error("--to_cached_dataset writes rows, and no model is merged or quantised beside", "drop one"));
+    export_cached_dataset(given);
+    return 0;
+  }
   if (!merges && !quantises) {
     throw Failure(usage_error("tern export has nothing to do",
-                              "give --merge_lora true with --adapters, or --quant_method and a model"));
+                              "give --merge_lora true with --adapters, --quant_method and a model, or "
+                              "--to_cached_dataset true and --dataset"));
   }
   if (merges && given.list("adapters").empty())
     throw Failure(usage_error("--merge_lora needs an adapter", "give --adapters and the folder of a checkpoint"));

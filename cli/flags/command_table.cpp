@@ -17,7 +17,7 @@ Names joined(std::initializer_list<Names> parts) {
 
 const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
                             "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
-                            "compat", "output",    "precision", "self_cognition", "loss_weights", "mixture",
+                            "compat", "output",    "precision", "self_cognition", "binary_weights", "loss_weights", "mixture", "cached",
                             "plugins", "task", "task_loss"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
@@ -70,15 +70,26 @@ const std::vector<NoEffect> kDeployNoEffect = {
 
 const Names kExportPending = {
     "ddp_timeout", "quant_method=awq", "quant_method=gptq", "quant_method=gptq_v2", "group_size", "quant_n_samples",
-    "push_to_hub", "hub_model_id", "hub_private_repo", "commit_message",
-    // Rows to calibrate with.
-    "dataset", "val_dataset", "split_dataset_ratio", "data_seed", "dataset_num_proc", "dataset_shuffle", "streaming",
-    "shuffle_buffer_size", "columns", "strict", "load_from_cache_file", "template", "system", "max_length",
-    "truncation_strategy", "loss_scale", "use_chat_template", "enable_thinking", "preserve_thinking", "agent_template"};
+    "push_to_hub", "hub_model_id", "hub_private_repo", "commit_message"};
 const std::vector<NoEffect> kExportNoEffect = {
     {"seed", "nothing is random"},
     {"max_pixels", "no image is read"},
+    {"streaming", "the whole data set is tokenised"},
+    {"shuffle_buffer_size", "the whole data set is tokenised"},
+    {"dataset_shuffle", "a run shuffles the rows that it trains on"},
 };
+// How rows are read and tokenised.
+std::vector<FlagEffect> of_cached_rows() {
+  std::vector<FlagEffect> out = {kStretches};
+  for (const auto flag : {"dataset", "val_dataset", "split_dataset_ratio", "data_seed", "dataset_num_proc", "columns",
+                          "strict", "load_from_cache_file", "template", "system", "max_length", "truncation_strategy",
+                          "loss_scale", "is_binary_loss_scale", "use_chat_template", "enable_thinking",
+                          "preserve_thinking", "agent_template", "interleave_prob", "external_plugins",
+                          "custom_dataset_info"}) {
+    out.push_back({flag, "tokenises"});
+  }
+  return out;
+}
 
 std::vector<CommandSpec> training_commands() {
   return {
@@ -206,12 +217,13 @@ std::vector<CommandSpec> serving_commands() {
 std::vector<CommandSpec> file_commands() {
   return {
       {.name = "export",
-       .summary = "quantise, merge or upload a model",
-       .groups = {"model", "positions", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
+       .summary = "quantise, merge or upload a model, or tokenise data sets",
+       .groups = {"model", "positions", "base", "data", "template", "binary_weights", "mixture", "self_cognition", "plugins",
+                  "export", "merge", "runtime", "compat", "output"},
        .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}},
        .pending = kExportPending,
        .no_effect = kExportNoEffect,
-       .effects = {kStretches},
+       .effects = of_cached_rows(),
        .example = "tern export --model smollm2-135m --quant_method gguf --quant_bits 8",
        .run = run_export},
       {.name = "merge-lora",

@@ -23,7 +23,7 @@ bool is(const Arguments& a, std::string_view name, std::string_view value) {
 }
 
 bool has_held_out_rows(const Arguments& a) {
-  return a.has("val_dataset") || (a.has("split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
+  return a.has("val_dataset") || a.has("cached_val_dataset") || (a.has("split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
 }
 
 // eval_strategy is save_strategy's where nobody gives it.
@@ -108,6 +108,8 @@ std::vector<Condition> training_conditions() {
        kDropOne, "and --val_dataset cannot be used together"},
       {"rows_of_datasets", "dataset", [](const Arguments& a) { return a.has("dataset") && !a.list("dataset").empty(); },
        "--dataset", "there are no data sets to mix", "give --dataset, or remove it"},
+      {"tokenises", "to_cached_dataset", [](const Arguments& a) { return on(a, "to_cached_dataset"); },
+       "--to_cached_dataset true", "no rows are read", "give --to_cached_dataset true, or remove it"},
       {"mixes", "interleave_prob", [](const Arguments& a) { return a.has("interleave_prob"); }, "--interleave_prob",
        "data sets come one after another", "give --interleave_prob, or remove it"},
       {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
@@ -133,7 +135,7 @@ std::vector<Condition> training_conditions() {
 
 std::vector<Condition> saving_conditions() {
   return {
-      {"held_out", "val_dataset|split_dataset_ratio", has_held_out_rows, "held-out rows", "no held-out rows",
+      {"held_out", "val_dataset|cached_val_dataset|split_dataset_ratio", has_held_out_rows, "held-out rows", "no held-out rows",
        "add --split_dataset_ratio 0.01"},
       {"saves", "save_strategy", [](const Arguments& a) { return !is(a, "save_strategy", "no"); },
        "--save_strategy steps or epoch", "nothing is saved", "give --save_strategy steps or epoch"},

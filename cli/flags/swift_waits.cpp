@@ -17,7 +17,7 @@ std::vector<AnswerRow> of_training() {
        "vera_d_initial=0.1 vera_dropout=0.0 vera_projection_prng_key=0 vera_rank=256 llamapro_num_groups "
        "llamapro_num_new_blocks=4 lisa_activated_layers=0 lisa_step_interval=20 new_special_tokens "
        "gradient_checkpointing_kwargs "
-       "router_aux_loss_coef=0.0 label_smoothing_factor=0.0"},
+       "label_smoothing_factor=0.0"},
       {kWaits, kTrain, "more optimizers",
        "optim_target_modules galore_cos_threshold=0.4 galore_gamma_proj=2 galore_optim_per_parameter=false "
        "galore_proj_bits=4 galore_proj_group_size=256 galore_proj_quant=false galore_quantization=false "
@@ -37,8 +37,6 @@ std::vector<AnswerRow> of_training() {
 
 std::vector<AnswerRow> of_models_and_data() {
   return {
-      {kWaits, "pt|sft|rlhf|plan|export", "data sets of tokenised rows",
-       "cached_dataset cached_val_dataset to_cached_dataset=false"},
       {kWaits, kTrain, "more ways to weigh tokens", "disable_ignore_empty_think=false"},
       {kWaits, kTrain, "training on images",
        "freeze_llm=false freeze_vit=true freeze_aligner=true vit_lr aligner_lr vit_gradient_checkpointing norm_bbox"},

@@ -283,11 +283,32 @@ constexpr Flag kMixture[] = {
      .effect = "mixes"},
 };
 
-constexpr Flag kWeights[] = {
+constexpr Flag kCached[] = {
+    {.name = "cached_dataset",
+     .type = list,
+     .help = "folders that tern export --to_cached_dataset wrote, to train on before --dataset or in its place; add #N "
+             "to take N rows",
+     .effect = "whole_set"},
+    {.name = "cached_val_dataset",
+     .type = list,
+     .help = "such folders of rows to evaluate on, before --val_dataset or in its place",
+     .effect = "whole_set"},
+};
+
+constexpr Flag kBinaryWeights[] = {
     {.name = "is_binary_loss_scale",
      .type = FlagType::boolean,
      .help = "true: every token that --loss_scale counts at all counts 1",
      .computed = "weights as --loss_scale has them"},
+};
+
+constexpr Flag kWeights[] = {
+    {.name = "router_aux_loss_coef",
+     .type = FlagType::real,
+     .fallback = "0",
+     .help = "how much the balance of a mixture's experts counts in the loss; logged as aux_loss; 0: nothing",
+     .range = "[0,inf)",
+     .effect = "learns_tokens"},
     {.name = "enable_dft_loss",
      .type = FlagType::boolean,
      .fallback = "false",
@@ -313,7 +334,9 @@ constexpr Flag kPrecision[] = {
 std::vector<FlagGroup> loop_groups() {
   return {{"loop", "Loop", kLoop},
           {"mixture", "Mixing data sets", kMixture},
-          {"loss_weights", "Weights of tokens", kWeights},
+          {"cached", "Tokenised data sets", kCached},
+          {"binary_weights", "Weights of tokens", kBinaryWeights},
+          {"loss_weights", "Loss of tokens", kWeights},
           {"precision", "Precision", kPrecision},
           {"self_cognition", "The model's name", kSelfCognition},
           {"save", "Saving, evaluation, logs", kSave}};

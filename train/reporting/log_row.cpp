@@ -11,6 +11,7 @@ std::vector<LogNumber> numbers(const LogRow& row) {
   };
   add("loss", row.loss);
   add("eval_loss", row.eval_loss);
+  add("aux_loss", row.aux_loss);
   const auto add_accuracy = [&](std::string_view token, std::string_view sample, const std::optional<Accuracy>& it) {
     if (it) out.push_back({it->of == AccuracyOf::token ? token : sample, it->share});
   };

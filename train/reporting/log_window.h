@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "train/channel_losses.h"
 #include "train/hits.h"
@@ -14,6 +15,7 @@ struct LogWindow {
   std::int64_t steps = 0;
   Hits hits;
   ChannelLosses channels;
+  std::optional<double> aux_loss;  // of the experts' balance, summed over the steps
 };
 
 }  // namespace tern::train

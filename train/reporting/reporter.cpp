@@ -94,6 +94,7 @@ void Reporter::write(const LogRow& row) {
 void Reporter::log_window(LogWindow& window, const Place& place, std::optional<double> loss_scale) {
   LogRow out = row(place);
   out.loss = window.loss / static_cast<double>(std::max<std::int64_t>(window.steps, 1));
+  if (window.aux_loss) out.aux_loss = *window.aux_loss / static_cast<double>(std::max<std::int64_t>(window.steps, 1));
   out.accuracy = accuracy_of(window.hits);
   out.channel_losses = channel_means(window.channels);
   out.grad_norm = grad_norm_;

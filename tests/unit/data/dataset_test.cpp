@@ -184,13 +184,15 @@ TEST(Dataset, ACacheThatLeadsOutsideItselfIsRefused) {
   const test::TempDir scratch;
   const auto file = (scratch.path() / "a.tokens").string();
   auto writer = SampleCacheWriter::create(file).value();
-  ASSERT_TRUE(writer->add({{1, 2}, {0, 1}}, 0, 1).ok());
+  const std::vector<std::int32_t> ids = {1, 2};
+  const std::vector<float> weights = {0, 1};
+  ASSERT_TRUE(writer->add({ids, weights}, {}, 0, 1).ok());
   ASSERT_TRUE(writer->finish({}).ok());
   std::ostringstream read;
   read << std::ifstream(file, std::ios::binary).rdbuf();
   std::string bytes = read.str();
-  std::uint64_t index = 0;  // the footer: index, samples, errors' place and size, 8 counts, checksum, magic
-  std::memcpy(&index, bytes.data() + bytes.size() - 120, sizeof(index));
+  std::uint64_t index = 0;  // the footer: index, samples, columns, the text's place and sizes, 8 counts, checksum, magic
+  std::memcpy(&index, bytes.data() + bytes.size() - 136, sizeof(index));
   SampleInfo info = {};
   std::memcpy(&info, bytes.data() + index, sizeof(info));
   info.length += 1;
