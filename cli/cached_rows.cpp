@@ -14,7 +14,8 @@ void export_cached_dataset(const Arguments& arguments) {
   options.session = session_options(arguments, arguments.string("model"));
   options.data = load_options(arguments);
   options.encoder = encoder_options(arguments);
-  options.output_dir = arguments.maybe_string("output_dir").value_or(named_after(arguments, "-cached_dataset").string());
+  options.output_dir =
+      arguments.maybe_string("output_dir").value_or(named_after(arguments, "-cached_dataset").string());
   options.replace = arguments.boolean("exist_ok");
   const train::CachedSets written = train::cache_datasets(std::move(options)).value();
   if (!written.train.empty()) {

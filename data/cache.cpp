@@ -18,9 +18,9 @@
 namespace tern::data {
 namespace {
 
-// File: magic; of each sample its ids, weights and columns' bytes; index of SampleInfo; where each sample's columns end,
-// in bytes behind its tokens; which samples begin a group, a byte each; columns and error lines as text; footer. Native
-// byte order: the magic number would read differently on another machine.
+// File: magic; of each sample its ids, weights and columns' bytes; index of SampleInfo; where each sample's columns
+// end, in bytes behind its tokens; which samples begin a group, a byte each; columns and error lines as text; footer.
+// Native byte order: the magic number would read differently on another machine.
 constexpr std::uint64_t kMagic = 0x324b4f544e524554ULL;  // "TERNTOK2"
 constexpr std::size_t kAlign = 8;
 constexpr std::size_t kCountFields = 8;

@@ -53,8 +53,8 @@ class SampleCache final : public SampleStore {
   std::shared_ptr<const io::MappedFile> file_;
   std::span<const SampleInfo> infos_;
   std::vector<ColumnSpec> columns_;
-  std::span<const std::uint64_t> ends_;           // [samples, columns] of the columns' bytes, which follow the tokens
-  std::span<const std::uint8_t> begins_group_;    // [samples]
+  std::span<const std::uint64_t> ends_;         // [samples, columns] of the columns' bytes, which follow the tokens
+  std::span<const std::uint8_t> begins_group_;  // [samples]
   RowCounts counts_;
 };
 

@@ -50,9 +50,9 @@ void require_same(const fs::path& folder, const Settings& was, const Settings& i
     now.push_back(cat(it.name, " ", it.is));
   }
   if (before.empty()) return;
-  throw Failure(usage_error(cat(folder.string(), " was tokenised with ", join(before, ", "), ", and this run has ",
-                                join(now, ", ")),
-                            "give the same, or export the data set again"));
+  throw Failure(usage_error(
+      cat(folder.string(), " was tokenised with ", join(before, ", "), ", and this run has ", join(now, ", ")),
+      "give the same, or export the data set again"));
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ Status write_cached_dataset(const EncodedDataset& dataset, const Settings& setti
     }
     counts.selected = counts.rows;
     writer->finish(counts).value();
-    io::Json json = {{"format", kFormat}, {"rows", counts.rows}, {"samples", dataset.size()},
-                     {"tokens", dataset.tokens()}};
+    io::Json json = {
+        {"format", kFormat}, {"rows", counts.rows}, {"samples", dataset.size()}, {"tokens", dataset.tokens()}};
     json["settings"] = io::Json::object();
     for (const auto& [name, value] : settings) json["settings"][name] = value;
     io::replace_file(folder / kDescription, json.dump(2) + "\n").value();

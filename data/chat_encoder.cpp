@@ -105,7 +105,8 @@ struct ChatEncoder::State::Shown {
 void ChatEncoder::State::add_chat(EncodedRow& out, const Row& row, const std::vector<Message>& messages) const {
   const Shown shown(*this, row, messages, true);
   const chat::ChatInput& input = shown.input;
-  auto supervised = chat::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}, options.loss_rules}).value();
+  auto supervised =
+      chat::supervised_samples(*chat_template, tokenizer, input, {options.loss_scale, {}, options.loss_rules}).value();
   out.split_turns = supervised.samples.size() > 1;
   for (auto& sample : supervised.samples) add(out, {std::move(sample.ids), std::move(sample.weights)});
 }
@@ -246,9 +247,9 @@ std::span<const ColumnSpec> ChatEncoder::columns() const {
 std::string ChatEncoder::fingerprint() const {
   const ChatEncoderOptions& options = state_->options;
   return cat("chat 2|", options.identity, "|", options.max_length, "|", static_cast<int>(options.truncation), "|",
-             static_cast<int>(options.loss_scale), options.loss_rules.text(), options.binary_weights ? "b" : "", options.channels ? "c" : "", "|",
-             options.use_chat_template, "|", options.template_kwargs, "|", options.agent_template, "|", state_->eos,
-             "|", state_->tokenizer.config().bos.content, "|",
+             static_cast<int>(options.loss_scale), options.loss_rules.text(), options.binary_weights ? "b" : "",
+             options.channels ? "c" : "", "|", options.use_chat_template, "|", options.template_kwargs, "|",
+             options.agent_template, "|", state_->eos, "|", state_->tokenizer.config().bos.content, "|",
              state_->chat_template ? state_->chat_template->source() : std::string());
 }
 

@@ -98,8 +98,8 @@ std::shared_ptr<const SampleStore> encoded_source(const Source& source, const Lo
     const std::uint32_t group_size = std::max<std::uint32_t>(row.group_size, 1);
     for (std::size_t i = 0; i < row.samples.size(); ++i) {
       const Sample& sample = row.samples[i];
-      auto added = writer->add({sample.ids, sample.weights}, sample.columns, product.ordinal, product.line,
-                               i % group_size == 0);
+      auto added =
+          writer->add({sample.ids, sample.weights}, sample.columns, product.ordinal, product.line, i % group_size == 0);
       if (!added) return added;
     }
     return Unit{};
@@ -233,7 +233,8 @@ void load_training(const LoadOptions& options, const RowEncoder& encoder, Loaded
   for (std::size_t p = 0; p < parts.size(); ++p) {
     const RowSamples& rows = parts[p].validation;
     for (std::uint32_t row = 0; row < rows.rows(); ++row) {
-      if (held_out[p][row]) data.held_out.emplace_back(parts[p].report, parts[p].store->info(rows.row(row).front()).row);
+      if (held_out[p][row])
+        data.held_out.emplace_back(parts[p].report, parts[p].store->info(rows.row(row).front()).row);
     }
   }
 }
@@ -321,8 +322,8 @@ Result<LoadedData> load_datasets(const LoadOptions& options, const RowEncoder& e
     std::vector<std::string> training = options.cached_dataset;
     training.insert(training.end(), options.dataset.begin(), options.dataset.end());
     if (options.needs_supervision && !training.empty() && data.train.supervised() == 0) {
-      throw Failure(data_error(join(training, ", "), "at least one supervised token",
-                               data.reports.front().line(), "look at it with tern inspect-data"));
+      throw Failure(data_error(join(training, ", "), "at least one supervised token", data.reports.front().line(),
+                               "look at it with tern inspect-data"));
     }
     return data;
   });

@@ -24,10 +24,10 @@ using HubResolver = std::function<Result<std::vector<std::filesystem::path>>(con
 struct LoadOptions {
   std::vector<std::string> dataset;  // path[#N] or hub id, all mixed
   std::vector<std::string> val_dataset;
-  std::vector<std::string> cached_dataset;      // folders[#N] of tokenised rows (data/cached_dataset.h), before the rest
+  std::vector<std::string> cached_dataset;  // folders[#N] of tokenised rows (data/cached_dataset.h), before the rest
   std::vector<std::string> cached_val_dataset;  // the same, for evaluation
-  double split_dataset_ratio = 0;  // share of the rows of `dataset` held out for evaluation
-  Interleave interleave;           // of `dataset`, by row, in the place of one after another
+  double split_dataset_ratio = 0;               // share of the rows of `dataset` held out for evaluation
+  Interleave interleave;                        // of `dataset`, by row, in the place of one after another
   std::uint64_t data_seed = 42;
   bool strict = false;               // a bad row stops the run, and a null answer makes one
   bool needs_supervision = true;     // data without a supervised token is an error, not just told

@@ -12,8 +12,9 @@ Status check_interleave(const Interleave& options, std::size_t datasets) {
   const auto& p = options.probabilities;
   if (!options.on()) return Unit{};
   if (p.size() != datasets) {
-    return usage_error(cat("--interleave_prob has ", p.size(), " numbers, and --dataset names ", datasets, " data sets"),
-                       "give one number for each data set");
+    return usage_error(
+        cat("--interleave_prob has ", p.size(), " numbers, and --dataset names ", datasets, " data sets"),
+        "give one number for each data set");
   }
   const double sum = std::accumulate(p.begin(), p.end(), 0.0);
   constexpr double kRounding = 1.5e-8;  // numpy's

@@ -99,7 +99,8 @@ std::string ClassificationEncoder::fingerprint() const {
 
 Settings ClassificationEncoder::settings() const {
   Settings out = texts_->settings();
-  out.emplace_back("task_type", cat("seq_cls, ", options_.num_labels, " labels, ", problem_type_name(options_.problem_type)));
+  out.emplace_back("task_type",
+                   cat("seq_cls, ", options_.num_labels, " labels, ", problem_type_name(options_.problem_type)));
   return out;
 }
 

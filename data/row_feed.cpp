@@ -70,8 +70,7 @@ void RowFeed::produce(bool tells) {
       if (!feed_rows(source, load_, encoder_, first, report, take)) return Unit{};
       if (first) log_info(report.line());
       if (report.samples == 0) {
-        throw Failure(
-            data_error(spec_, "at least one supervised token", "none", "look at it with tern inspect-data"));
+        throw Failure(data_error(spec_, "at least one supervised token", "none", "look at it with tern inspect-data"));
       }
       if (!queue_.push({})) return Unit{};
     }

@@ -23,8 +23,8 @@ struct EmbeddingEncoderOptions {
 class EmbeddingEncoder final : public RowEncoder {
  public:
   // Errors (usage): a truncation that makes several samples of one text.
-  [[nodiscard]] static Result<std::shared_ptr<const EmbeddingEncoder>> create(
-      std::shared_ptr<const ChatEncoder> texts, const EmbeddingEncoderOptions& options);
+  [[nodiscard]] static Result<std::shared_ptr<const EmbeddingEncoder>> create(std::shared_ptr<const ChatEncoder> texts,
+                                                                              const EmbeddingEncoderOptions& options);
 
   // Errors (data): a row without a positive, or with negatives that the loss has no use for.
   [[nodiscard]] Result<EncodedRow> encode(const Row& row) const override;

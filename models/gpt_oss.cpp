@@ -82,7 +82,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                           .act = TERN_ACT_QUICK_GELU,
                           .limit = static_cast<float>(config.own_field<double>(kLimit)),
                           .up_offset = 1.0F,
-                          .router = "router"};
+                          .router = "router",
+                          .balanced = true};
   const std::vector<std::int64_t> windows = windows_by_type(config);
   const double eps = config.rms_norm_eps;
   const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
@@ -111,8 +112,7 @@ Architecture gpt_oss_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = cache_specs,
-          .head = tied_or_own_head,
-          .balances_experts = true};
+          .head = tied_or_own_head};
 }
 
 }  // namespace tern::models

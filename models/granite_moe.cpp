@@ -38,7 +38,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
   const nn::MoeConfig moe{.experts = config.own_field<std::int64_t>(kExperts),
                           .top_k = config.own_field<std::int64_t>(kTopK),
                           .normalise = true,
-                          .router = kRouter};
+                          .router = kRouter,
+                          .balanced = true};
   return granite_hidden_states(context, config, inputs, [&](const std::string& layer, nn::Value x) {
     return nn::moe(context, layer + "." + kBlock, moe, x);
   });
@@ -56,8 +57,7 @@ Architecture granite_moe_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = even_caches,
-          .head = granite_head,
-          .balances_experts = true};
+          .head = granite_head};
 }
 
 }  // namespace tern::models

@@ -45,7 +45,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                                       .window = config.sliding_window};
   const nn::MoeConfig moe{.experts = config.own_field<std::int64_t>("num_local_experts"),
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
-                          .normalise = true};
+                          .normalise = true,
+                          .balanced = true};
   return expert_hidden_states(context, config, inputs, attention, moe, every_layer(config));
 }
 
@@ -61,8 +62,7 @@ Architecture mixtral_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = even_caches,
-          .head = tied_or_own_head,
-          .balances_experts = true};
+          .head = tied_or_own_head};
 }
 
 }  // namespace tern::models

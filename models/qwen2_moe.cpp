@@ -47,7 +47,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
                           .normalise = config.own_field<bool>("norm_topk_prob"),
                           .shared = "shared_expert",
-                          .shared_gated = true};
+                          .shared_gated = true,
+                          .balanced = true};
   return expert_hidden_states(context, config, inputs, attention, moe, sparse_layers(config));
 }
 
@@ -63,8 +64,7 @@ Architecture qwen2_moe_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = even_caches,
-          .head = tied_or_own_head,
-          .balances_experts = true};
+          .head = tied_or_own_head};
 }
 
 }  // namespace tern::models

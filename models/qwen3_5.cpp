@@ -81,7 +81,8 @@ nn::Value moe_hidden_states(nn::Context& context, const ModelConfig& config, con
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
                           .normalise = true,
                           .shared = "shared_expert",
-                          .shared_gated = true};
+                          .shared_gated = true,
+                          .balanced = true};
   return delta_hidden_states(
       context, config, Projections::apart, inputs,
       [&](std::int64_t /*layer*/, const std::string& module, nn::Value x) { return nn::moe(context, module, moe, x); });
@@ -112,8 +113,7 @@ Architecture qwen3_5_moe_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = moe_hidden_states,
           .cache_specs = delta_layer_caches,
-          .head = tied_or_own_head,
-          .balances_experts = true};
+          .head = tied_or_own_head};
 }
 
 }  // namespace tern::models

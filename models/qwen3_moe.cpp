@@ -60,7 +60,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                                       .eps = config.rms_norm_eps};
   const nn::MoeConfig moe{.experts = config.own_field<std::int64_t>("num_experts"),
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
-                          .normalise = config.own_field<bool>("norm_topk_prob")};
+                          .normalise = config.own_field<bool>("norm_topk_prob"),
+                          .balanced = true};
   return expert_hidden_states(context, config, inputs, attention, moe, sparse_layers(config));
 }
 
@@ -78,8 +79,7 @@ Architecture qwen3_moe_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = cache_specs,
-          .head = tied_or_own_head,
-          .balances_experts = true};
+          .head = tied_or_own_head};
 }
 
 }  // namespace tern::models

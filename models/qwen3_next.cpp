@@ -52,7 +52,8 @@ nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const n
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
                           .normalise = config.own_field<bool>("norm_topk_prob"),
                           .shared = "shared_expert",
-                          .shared_gated = true};
+                          .shared_gated = true,
+                          .balanced = true};
   const std::vector<bool> sparse = sparse_layers(config);
   return delta_hidden_states(
       context, config, Projections::joined, inputs, [&](std::int64_t layer, const std::string& module, nn::Value x) {
@@ -73,8 +74,7 @@ Architecture qwen3_next_architecture() {
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
           .cache_specs = delta_layer_caches,
-          .head = tied_or_own_head,
-          .balances_experts = true};
+          .head = tied_or_own_head};
 }
 
 }  // namespace tern::models

@@ -58,7 +58,6 @@ struct Architecture {
   std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config) = nullptr;
   nn::Head (*head)(const ModelConfig& config) = nullptr;
   std::optional<Encoder> encoder = std::nullopt;
-  bool balances_experts = false;  // transformers has a loss of it that keeps experts' shares even (train/expert_balance.h)
 };
 
 [[nodiscard]] std::span<const Architecture> architectures();

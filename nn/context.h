@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "graph/differentiate.h"
 #include "graph/graph.h"
@@ -67,14 +66,6 @@ class Context {
   [[nodiscard]] Value kept(const std::string& name) const;
   [[nodiscard]] bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
-  // What a mixture's router by softmax gave, in the order in which the model is written.
-  struct Router {
-    Value logits;   // [tokens, experts] f32
-    Value offsets;  // [experts + 1] i32: of each expert's rows, of all tokens' choices in order of experts
-  };
-  void add_router(const Router& router) { routers_.push_back(router); }
-  [[nodiscard]] const std::vector<Router>& routers() const { return routers_; }
-
   // A number of its own for each dropout of the model, in the order in which the model is written.
   std::int32_t next_dropout_site() { return site_++; }
 
@@ -98,7 +89,6 @@ class Context {
   std::map<std::string, Value> weights_;
   std::map<std::string, Value> kept_;
   std::vector<graph::RecomputeSegment> layers_;
-  std::vector<Router> routers_;
   std::int32_t site_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "nn/head.h"
 
+#include "nn/head_operands.h"
 #include "nn/linear.h"
 #include "ops/axpby.h"
 #include "ops/build.h"
@@ -76,6 +77,11 @@ ops::LinearCrossEntropyOut cross_entropy(Context& context, const HeadOperands& o
   options.needs = context.options().needs;
   if (of.adapted) options.dw = options.dh;
   return ops::linear_cross_entropy(context.graph(), of.rows, of.weight, targets, weights, options);
+}
+
+ops::LinearCrossEntropyOut cross_entropy(Context& context, const Head& head, Value rows, Value targets, Value weights,
+                                         ops::LinearCrossEntropyOptions options) {
+  return cross_entropy(context, head_operands(context, head, rows), targets, weights, options);
 }
 
 }  // namespace tern::nn

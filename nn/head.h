@@ -18,18 +18,9 @@ struct Head {
 // rows [rows, hidden] -> [rows, vocab] f32.
 Value logits(Context& context, const Head& head, Value rows);
 
-// The two sides of the product that gives these logits. An adapter is further columns of both.
-struct HeadOperands {
-  Value rows;    // [rows, width]
-  Value weight;  // [vocab, width]
-  float softcap = 0.0F;
-  bool adapted = false;
-};
-HeadOperands head_operands(Context& context, const Head& head, Value rows);
-
 // The cross entropy of these logits, which are never held: targets [rows] i32, weights [rows] f32. Of `options`, the
-// caller chooses the outputs; compute, softcap, needs and, for an adapter, dw are filled in here.
-ops::LinearCrossEntropyOut cross_entropy(Context& context, const HeadOperands& of, Value targets, Value weights,
+// caller chooses the outputs; compute, softcap and needs are filled in here.
+ops::LinearCrossEntropyOut cross_entropy(Context& context, const Head& head, Value rows, Value targets, Value weights,
                                          ops::LinearCrossEntropyOptions options);
 
 }  // namespace tern::nn

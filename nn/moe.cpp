@@ -24,6 +24,14 @@ Value router_logits(Context& context, const std::string& module, const MoeConfig
   return product(context, x, context.weight(router + ".weight"), added, TERN_F32, TERN_COMPUTE_F32);
 }
 
+std::string router_name(std::size_t index, const char* part) { return cat("router ", index, " ", part); }
+
+void keep_router(Context& context, const Router& router) {
+  const std::size_t index = routers(context).size();
+  context.keep(router_name(index, "logits"), router.logits);
+  context.keep(router_name(index, "offsets"), router.offsets);
+}
+
 ops::MoeRoute route(Context& context, const std::string& module, const MoeConfig& config, Value logits) {
   const std::string router = module + "." + config.router;
   ops::MoeRouteOptions options;
@@ -123,7 +131,7 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
   const Value logits = router_logits(context, module, config, extras.routed.present() ? extras.routed : x);
   const auto [weights, experts] = route(context, module, config, logits);
   const auto [rows, places, offsets] = permuted(context, config, x, weights, experts);
-  if (!config.sigmoid) context.add_router({logits, offsets});
+  if (config.balanced) keep_router(context, {logits, offsets});
   const std::string expert = module + ".experts";
   const Value gate = expert_product(context, expert + ".gate_proj", rows, offsets);
   const Value up = expert_product(context, expert + ".up_proj", rows, offsets);
@@ -148,6 +156,15 @@ Value moe(Context& context, const std::string& module, const MoeConfig& config, 
     throw std::logic_error("moe: beside an expert that all share, nothing is added");
   combine.into = config.shared.empty() ? extras.added : shared_expert(context, module, config, x);
   return ops::moe_combine(graph, down, places, combine);
+}
+
+std::vector<Router> routers(const Context& context) {
+  std::vector<Router> out;
+  while (context.has_kept(router_name(out.size(), "logits"))) {
+    const std::size_t index = out.size();
+    out.push_back({context.kept(router_name(index, "logits")), context.kept(router_name(index, "offsets"))});
+  }
+  return out;
 }
 
 }  // namespace tern::nn

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "nn/context.h"
 
@@ -24,6 +25,7 @@ struct MoeConfig {
   std::string shared;           // the name of one more expert that every token goes to; empty: there is none
   bool shared_gated = false;    // its output times a sigmoid of its own
   std::string expert_scale;     // the name of factors [experts] of the experts' outputs; empty: there are none
+  bool balanced = false;        // training may keep the experts evenly used (Router below)
   bool weights_inputs = false;  // a token's weights are those of what its experts read, not of what they give
 };
 
@@ -42,5 +44,12 @@ struct MoeExtras {
 // with
 // "<shared>_gate.weight" [1, hidden]. Where `weights_inputs`: sum of down(act(gate(weight x)) * up(weight x)).
 Value moe(Context& context, const std::string& module, const MoeConfig& config, Value x, const MoeExtras& extras = {});
+
+// What the routers of `balanced` mixtures gave, in the order in which the model is written.
+struct Router {
+  Value logits;   // [tokens, experts] f32
+  Value offsets;  // [experts + 1] i32: where each expert's rows begin, of all tokens' choices in order of experts
+};
+[[nodiscard]] std::vector<Router> routers(const Context& context);
 
 }  // namespace tern::nn

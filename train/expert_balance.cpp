@@ -1,7 +1,7 @@
 #include "train/expert_balance.h"
 
-#include <stdexcept>
-
+#include "base/status.h"
+#include "nn/moe.h"
 #include "ops/act.h"
 #include "ops/axpby.h"
 #include "ops/build.h"
@@ -102,8 +102,13 @@ double balance_loss(const ExpertUse& use) {
 
 void add_expert_balance(nn::Context& context, bool trains, std::vector<graph::Root>& roots) {
   graph::Graph& graph = context.graph();
-  const auto& routers = context.routers();
-  if (routers.empty()) throw std::logic_error("a balance of experts in a model without any");
+  const std::vector<nn::Router> routers = nn::routers(context);
+  if (routers.empty()) {
+    throw Failure(
+        usage_error("--router_aux_loss_coef keeps experts evenly used, and the model has none that transformers "
+                    "balances",
+                    "remove it"));
+  }
   const std::int64_t experts = graph.desc(routers.front().logits).shape[1];
   Balance balance(context, experts);
   Value counts;

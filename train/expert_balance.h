@@ -13,8 +13,8 @@
 
 namespace tern::train {
 
-// Graph inputs of what trains: other_counts [experts] f32, the rows of each expert in the step's other micro-batches, and
-// balance_factor [1] f32, the loss's coefficient (times the loss scale) over the square of the step's tokens. Graph
+// Graph inputs of what trains: other_counts [experts] f32, the rows of each expert in the step's other micro-batches,
+// and balance_factor [1] f32, the loss's coefficient (times the loss scale) over the square of the step's tokens. Graph
 // outputs: those of ExpertUse.
 inline constexpr const char* kOtherCounts = "other_counts";
 inline constexpr const char* kBalanceFactor = "balance_factor";
@@ -31,7 +31,8 @@ struct ExpertUse {
 
 [[nodiscard]] double balance_loss(const ExpertUse& use);
 
-// Adds the outputs, and for what trains a root for each router's logits. There are routers, of one width.
+// Adds the outputs, and for what trains a root for each router's logits. The graph's routers are of one width. Throws
+// Failure (usage) where there are none.
 void add_expert_balance(nn::Context& context, bool trains, std::vector<graph::Root>& roots);
 
 }  // namespace tern::train

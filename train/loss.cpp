@@ -5,7 +5,7 @@
 
 #include "base/strings.h"
 #include "graph/row_parts.h"
-#include "nn/head.h"
+#include "nn/head_operands.h"
 #include "ops/act.h"
 #include "ops/axpby.h"
 #include "ops/gather_rows.h"
@@ -62,9 +62,9 @@ void tell_rows(const LossContext& at, const ops::LinearCrossEntropyOut& of) {
 
 void require_statistics(const LossContext& at, const HeadRows& rows, std::string_view flag) {
   if (fits_whole(at, rows.weight)) return;
-  throw Failure(usage_error(cat(flag, " reads the sums of each row of logits, and no buffer of the device holds all of ",
-                                rows.weight),
-                            "leave it out, or train on a device with larger buffers"));
+  throw Failure(usage_error(
+      cat(flag, " reads the sums of each row of logits, and no buffer of the device holds all of ", rows.weight),
+      "leave it out, or train on a device with larger buffers"));
 }
 
 Value weighted_cross_entropy(const LossContext& at, const HeadRows& rows, bool tells_rows) {
@@ -75,8 +75,7 @@ Value weighted_cross_entropy(const LossContext& at, const HeadRows& rows, bool t
     wanted.dw_into = at.accumulators.at(rows.weight);
   }
   wanted.row_statistics = tells_rows;
-  const ops::LinearCrossEntropyOut out =
-      nn::cross_entropy(at.nn, rows.operands, rows.targets, rows.weights, wanted);
+  const ops::LinearCrossEntropyOut out = nn::cross_entropy(at.nn, rows.operands, rows.targets, rows.weights, wanted);
   if (tells_rows) tell_rows(at, out);
   return out.loss;
 }
@@ -103,8 +102,8 @@ Value dynamic_fine_tuning(const LossContext& at) {
   tell_rows(at, plain);
   const TensorDesc row = graph.desc(plain.row_max);
   const TensorDesc one_shard = with_dynamic(make_desc(TERN_F32, {1, row.shape[0]}), 1, kLossRows);
-  const Value lse = ops::merge_lse(graph, graph.view(plain.row_max, one_shard, 0),
-                                   graph.view(plain.row_sum, one_shard, 0), needs);
+  const Value lse =
+      ops::merge_lse(graph, graph.view(plain.row_max, one_shard, 0), graph.view(plain.row_sum, one_shard, 0), needs);
   ops::AxpbyOptions difference;
   difference.b = -1.0F;
   difference.needs = needs;

@@ -25,10 +25,10 @@ namespace tern::train {
 struct MicroBatchInputs {
   std::uint64_t seed = 42;  // of dropout
   std::uint64_t epoch = 0;
-  double loss_divisor = 1;  // the whole step's number of supervised tokens, over every micro-batch and rank
-  std::int64_t step_tokens = 1;             // the whole step's, of the experts' balance
+  double loss_divisor = 1;       // the whole step's number of supervised tokens, over every micro-batch and rank
+  std::int64_t step_tokens = 1;  // the whole step's, of the experts' balance
   std::vector<double> other_expert_counts;  // ... and each expert's rows in its other micro-batches; empty: none
-  double loss_scale = 1;    // a power of two that gradients come multiplied by (loss_scale.h)
+  double loss_scale = 1;                    // a power of two that gradients come multiplied by (loss_scale.h)
 };
 
 // Keeps programs for the sizes that occur: one at the largest size where the device computes no padding, else one a

@@ -85,8 +85,7 @@ RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& opti
         [&](const graph::Graph& graph) { return runtime.build(graph, model.store, made.arena); });
   }
   if (options.pooled_loss) {
-    made.pooled =
-        std::make_unique<PooledObjective>(*options.pooled_loss, model, options.graph, runtime, made.arena);
+    made.pooled = std::make_unique<PooledObjective>(*options.pooled_loss, model, options.graph, runtime, made.arena);
     (void)made.pooled->forward().prepare();
   }
   if (sizes.held_out) {

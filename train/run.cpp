@@ -90,11 +90,6 @@ Result<Run::Planned> Run::plan(RunOptions options, std::uint64_t device_memory) 
 
 // What is learned of each text as a whole, and the head that learns it.
 void Run::prepare_task() {
-  if (options_.trainer.graph.router_aux_loss_coef > 0 && !session_->model.architecture->balances_experts) {
-    throw Failure(usage_error(cat("--router_aux_loss_coef keeps experts evenly used, and ",
-                                  session_->model.architecture->name, " has none that transformers balances"),
-                              "remove it"));
-  }
   if (options_.tuner.type == TunerType::lora && session_->model.config.head == models::ModelHead::classification) {
     options_.tuner.modules_to_save.emplace_back("score");
   }

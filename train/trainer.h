@@ -148,11 +148,11 @@ class Trainer {
   std::unique_ptr<MicroBatchRunner> eval_runner_;
   std::optional<StepWork> work_;  // where FLOPs are told
   std::int64_t held_out_samples_ = 0;
-  std::unique_ptr<models::RowNorms> norms_;  // of DoRA, which change with each step; null: none
-  std::unique_ptr<PooledObjective> pooled_;  // of a pooled loss, else null
+  std::unique_ptr<models::RowNorms> norms_;   // of DoRA, which change with each step; null: none
+  std::unique_ptr<PooledObjective> pooled_;   // of a pooled loss, else null
   std::unique_ptr<MicroBatchRunner> routes_;  // of the experts' balance in steps of several micro-batches, else null
   double step_balance_ = 0;                   // of the newest step
-  Metrics eval_metrics_;                     // of the newest evaluation
+  Metrics eval_metrics_;                      // of the newest evaluation
   LearningRateSchedule schedule_;
   std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss
   TrainState state_;

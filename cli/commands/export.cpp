@@ -41,7 +41,8 @@ std::string gguf_type(const Arguments& arguments) {
 
 void export_gguf(const Arguments& arguments, const fs::path& model) {
   const std::string type = gguf_type(arguments);
-  const std::string suffix = arguments.has("outtype") ? cat("-", type) : cat("-gguf-int", arguments.string("quant_bits"));
+  const std::string suffix =
+      arguments.has("outtype") ? cat("-", type) : cat("-gguf-int", arguments.string("quant_bits"));
   const fs::path target = gguf_target(arguments, suffix);
   std::error_code ignored;
   if (target.has_parent_path()) fs::create_directories(target.parent_path(), ignored);
@@ -53,8 +54,9 @@ void export_quantised(const Arguments& arguments, const fs::path& model) {
   const std::string method = arguments.string("quant_method");
   const std::string bits = arguments.maybe_string("quant_bits").value_or(method == "bnb" ? "4" : "8");
   if (bits != "8" && !(method == "bnb" && bits == "4"))
-    throw Failure(usage_error(cat("--quant_method ", method, " has ", method == "bnb" ? "4 or " : "", "8 bits, not ", bits),
-                              "change --quant_bits"));
+    throw Failure(
+        usage_error(cat("--quant_method ", method, " has ", method == "bnb" ? "4 or " : "", "8 bits, not ", bits),
+                    "change --quant_bits"));
   session::QuantiseModelOptions options;
   options.write.is_bnb = method == "bnb";
   options.write.quantise.method = method == "fp8" ? models::QuantiseMethod::fp8
@@ -72,14 +74,16 @@ void export_quantised(const Arguments& arguments, const fs::path& model) {
   options.write.progress = [&](std::uint64_t done, std::uint64_t total) {
     if (!progress) progress = std::make_unique<Progress>("quantising", total, "parameters", is_quiet(arguments));
     progress->update(done);
-    if (interrupted()) throw Failure(interrupted_error("the export was stopped, and nothing was written", "run it again"));
+    if (interrupted())
+      throw Failure(interrupted_error("the export was stopped, and nothing was written", "run it again"));
   };
   const std::string suffix = cat("-", method, arguments.has("quant_bits") ? cat("-int", bits) : "");
   const fs::path target = arguments.maybe_string("output_dir").value_or(named_after(arguments, suffix).string());
   const auto report = session::quantise_model(model, target, options).value();
   if (progress) progress->finish();
   if (!report.left_plain.empty()) {
-    log_info(cat(report.left_plain.size(), " weights of experts that are kept in one tensor are not quantised, such as ",
+    log_info(cat(report.left_plain.size(),
+                 " weights of experts that are kept in one tensor are not quantised, such as ",
                  report.left_plain.front()));
   }
   log_info(cat("wrote ", target.string(), ": ", report.quantised, " layers in ", method, " of ", bits, " bits"));
@@ -92,7 +96,8 @@ int run_export(const Arguments& given) {
   const bool quantises = given.has("quant_method");
   if (given.boolean("to_cached_dataset")) {
     if (merges || quantises)
-      throw Failure(usage_error("--to_cached_dataset writes rows, and no model is merged or quantised beside", "drop one"));
+      throw Failure(
+          usage_error("--to_cached_dataset writes rows, and no model is merged or quantised beside", "drop one"));
     export_cached_dataset(given);
     return 0;
   }

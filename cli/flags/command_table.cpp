@@ -15,10 +15,10 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
-                            "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
-                            "compat", "output",    "precision", "self_cognition", "binary_weights", "loss_weights", "mixture", "cached",
-                            "plugins", "task", "task_loss"};
+const Names kTrainGroups = {"model",   "positions", "base",      "data",           "template",       "quantization",
+                            "loop",    "optimizer", "save",      "parallel",       "tuner",          "runtime",
+                            "compat",  "output",    "precision", "self_cognition", "binary_weights", "loss_weights",
+                            "mixture", "cached",    "plugins",   "task",           "task_loss"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -68,9 +68,9 @@ const std::vector<NoEffect> kDeployNoEffect = {
     {"top_logprobs", "each request says how many it has"},
 };
 
-const Names kExportPending = {
-    "ddp_timeout", "quant_method=awq", "quant_method=gptq", "quant_method=gptq_v2", "group_size", "quant_n_samples",
-    "push_to_hub", "hub_model_id", "hub_private_repo", "commit_message"};
+const Names kExportPending = {"ddp_timeout",      "quant_method=awq", "quant_method=gptq", "quant_method=gptq_v2",
+                              "group_size",       "quant_n_samples",  "push_to_hub",       "hub_model_id",
+                              "hub_private_repo", "commit_message"};
 const std::vector<NoEffect> kExportNoEffect = {
     {"seed", "nothing is random"},
     {"max_pixels", "no image is read"},
@@ -81,11 +81,13 @@ const std::vector<NoEffect> kExportNoEffect = {
 // How rows are read and tokenised.
 std::vector<FlagEffect> of_cached_rows() {
   std::vector<FlagEffect> out = {kStretches};
-  for (const auto flag : {"dataset", "val_dataset", "split_dataset_ratio", "data_seed", "dataset_num_proc", "columns",
-                          "strict", "load_from_cache_file", "template", "system", "max_length", "truncation_strategy",
-                          "loss_scale", "is_binary_loss_scale", "use_chat_template", "enable_thinking",
-                          "preserve_thinking", "agent_template", "interleave_prob", "external_plugins",
-                          "custom_dataset_info"}) {
+  for (const auto flag : {"dataset",         "val_dataset",          "split_dataset_ratio",
+                          "data_seed",       "dataset_num_proc",     "columns",
+                          "strict",          "load_from_cache_file", "template",
+                          "system",          "max_length",           "truncation_strategy",
+                          "loss_scale",      "is_binary_loss_scale", "use_chat_template",
+                          "enable_thinking", "preserve_thinking",    "agent_template",
+                          "interleave_prob", "external_plugins",     "custom_dataset_info"}) {
     out.push_back({flag, "tokenises"});
   }
   return out;
@@ -218,8 +220,8 @@ std::vector<CommandSpec> file_commands() {
   return {
       {.name = "export",
        .summary = "quantise, merge or upload a model, or tokenise data sets",
-       .groups = {"model", "positions", "base", "data", "template", "binary_weights", "mixture", "self_cognition", "plugins",
-                  "export", "merge", "runtime", "compat", "output"},
+       .groups = {"model", "positions", "base", "data", "template", "binary_weights", "mixture", "self_cognition",
+                  "plugins", "export", "merge", "runtime", "compat", "output"},
        .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}},
        .pending = kExportPending,
        .no_effect = kExportNoEffect,

@@ -23,7 +23,8 @@ bool is(const Arguments& a, std::string_view name, std::string_view value) {
 }
 
 bool has_held_out_rows(const Arguments& a) {
-  return a.has("val_dataset") || a.has("cached_val_dataset") || (a.has("split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
+  return a.has("val_dataset") || a.has("cached_val_dataset") ||
+         (a.has("split_dataset_ratio") && a.real("split_dataset_ratio") > 0);
 }
 
 // eval_strategy is save_strategy's where nobody gives it.
@@ -135,8 +136,8 @@ std::vector<Condition> training_conditions() {
 
 std::vector<Condition> saving_conditions() {
   return {
-      {"held_out", "val_dataset|cached_val_dataset|split_dataset_ratio", has_held_out_rows, "held-out rows", "no held-out rows",
-       "add --split_dataset_ratio 0.01"},
+      {"held_out", "val_dataset|cached_val_dataset|split_dataset_ratio", has_held_out_rows, "held-out rows",
+       "no held-out rows", "add --split_dataset_ratio 0.01"},
       {"saves", "save_strategy", [](const Arguments& a) { return !is(a, "save_strategy", "no"); },
        "--save_strategy steps or epoch", "nothing is saved", "give --save_strategy steps or epoch"},
       {"saves_by_steps", "save_strategy",

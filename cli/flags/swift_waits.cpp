@@ -54,8 +54,7 @@ std::vector<AnswerRow> of_answering() {
        "vllm_enable_expert_parallel=false sglang_tp_size=1 sglang_pp_size=1 sglang_dp_size=1 sglang_ep_size=1 "
        "sglang_enable_ep_moe=false sglang_enable_dp_attention=false lmdeploy_tp=1"},
       {kWaits, "deploy|rollout|eval|app", "more of serving", "owned_by=swift result_path"},
-      {kWaits, "rollout", "aligning",
-       "context_manager gym_env use_gym_env=false max_turns multi_turn_scheduler"},
+      {kWaits, "rollout", "aligning", "context_manager gym_env use_gym_env=false max_turns multi_turn_scheduler"},
       {kWaits, "eval", "evaluating",
        "api_key eval_backend=Native eval_dataset_args eval_generation_config extra_eval_args={} host=0.0.0.0 port=8000 "
        "local_dataset=false max_logprobs=20 served_model_name ssl_certfile ssl_keyfile vllm_max_num_seqs=256 "

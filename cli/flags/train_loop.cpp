@@ -271,8 +271,9 @@ constexpr Flag kSelfCognition[] = {
 constexpr Flag kMixture[] = {
     {.name = "interleave_prob",
      .type = list,
-     .help = "mix the rows of --dataset's data sets: each next one is from a data set drawn by these probabilities, one "
-             "for each; without it they come one after another, and are shuffled together",
+     .help =
+         "mix the rows of --dataset's data sets: each next one is from a data set drawn by these probabilities, one "
+         "for each; without it they come one after another, and are shuffled together",
      .effect = "rows_of_datasets"},
     {.name = "stopping_strategy",
      .type = choice,

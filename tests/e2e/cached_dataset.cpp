@@ -13,8 +13,8 @@ class CachedDataset : public TinyTraining {
   CachedDataset() : TinyTraining(sums(60)) {}
 
   [[nodiscard]] Outcome export_rows(const std::string& output, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words = {"export",      "--model",      path("model").string(), "--to_cached_dataset",
-                                      "true",        "--output_dir", path(output).string()};
+    std::vector<std::string> words = {"export", "--model",      path("model").string(), "--to_cached_dataset",
+                                      "true",   "--output_dir", path(output).string()};
     words.insert(words.end(), more.begin(), more.end());
     return run(words, options_);
   }
@@ -37,10 +37,9 @@ TEST_F(CachedDataset, TrainsWhatTheRowsTrain) {
   EXPECT_NE(wrote.err.find("--cached_dataset " + path("cache/train").string()), std::string::npos) << wrote.err;
   const std::string train_rows = path("cache/train").string();
   const std::string val_rows = path("cache/val").string();
-  for (const std::vector<std::string>& how :
-       {std::vector<std::string>{"--eval_strategy", "steps", "--eval_steps", "5"},
-        {"--packing", "true", "--packing_length", "2048"},
-        {"--group_by_length", "true", "--per_device_train_batch_size", "2"}}) {
+  for (const std::vector<std::string>& how : {std::vector<std::string>{"--eval_strategy", "steps", "--eval_steps", "5"},
+                                              {"--packing", "true", "--packing_length", "2048"},
+                                              {"--group_by_length", "true", "--per_device_train_batch_size", "2"}}) {
     auto plain = how;
     plain.insert(plain.end(), {"--dataset", rows_, "--split_dataset_ratio", "0.1"});
     auto cached = how;
@@ -84,7 +83,8 @@ TEST_F(CachedDataset, OfOtherSettingsIsRefusedByName) {
 
 // A run with a smaller --max_length leaves out what is longer, as it does of rows.
 TEST_F(CachedDataset, LongerSamplesAreLeftOut) {
-  rows_ = scratch_.write("long.jsonl", sums(30) + "{\"query\": \"Say it.\", \"response\": \"" + std::string(400, 'a') + "\"}\n");
+  rows_ = scratch_.write("long.jsonl",
+                         sums(30) + "{\"query\": \"Say it.\", \"response\": \"" + std::string(400, 'a') + "\"}\n");
   ASSERT_EQ(export_rows("cache", {"--dataset", rows_, "--max_length", "800"}).status, 0);
   const std::vector<std::string> shorter = {"--max_length", "200"};
   auto cached = shorter;
@@ -104,8 +104,10 @@ TEST_F(CachedDataset, KeepsChannelsAndResumes) {
                                            R"({"query": "Hi", "response": "Hello"})"
                                            "\n");
   ASSERT_EQ(export_rows("cache", {"--dataset", rows_}).status, 0);
-  const std::vector<std::string> flags = {"--cached_dataset",      path("cache/train").string(), "--save_strategy", "steps",
-                                          "--save_steps",          "2", "--enable_channel_loss", "true"};
+  const std::vector<std::string> flags = {"--cached_dataset",      path("cache/train").string(),
+                                          "--save_strategy",       "steps",
+                                          "--save_steps",          "2",
+                                          "--enable_channel_loss", "true"};
   const auto whole = train("whole", flags);
   ASSERT_EQ(whole.status, 0) << whole.err;
   EXPECT_EQ(logged("whole", "loss_math").size(), 5U);

@@ -103,8 +103,9 @@ TEST_F(Streaming, MixesDataSetsAsASetDoesAndResumesToTheBit) {
   const std::string other = scratch_.write("other.jsonl", sums(30));
   for (const std::string strategy : {"first_exhausted", "all_exhausted"}) {
     const std::string whole = "whole-" + strategy;
-    std::vector<std::string> flags = {"--dataset",         rows_, other,        "--interleave_prob",   "0.7",   "0.3",
-                                      "--stopping_strategy", strategy, "--max_steps", "20", "--save_steps", "5"};
+    std::vector<std::string> flags = {
+        "--dataset", rows_,         other, "--interleave_prob", "0.7", "0.3", "--stopping_strategy",
+        strategy,    "--max_steps", "20",  "--save_steps",      "5"};
     auto stream = flags;
     stream.insert(stream.end(), {"--streaming", "true"});
     flags.insert(flags.end(), {"--dataset_shuffle", "false"});
@@ -120,7 +121,8 @@ TEST_F(Streaming, MixesDataSetsAsASetDoesAndResumesToTheBit) {
     ASSERT_EQ(train(shuffled, stream).status, 0);
     EXPECT_NE(logged(shuffled, "loss"), logged(whole, "loss"));
     fs::create_directories(path("cut-" + strategy));
-    fs::copy(path(shuffled + "/checkpoint-10"), path("cut-" + strategy + "/checkpoint-10"), fs::copy_options::recursive);
+    fs::copy(path(shuffled + "/checkpoint-10"), path("cut-" + strategy + "/checkpoint-10"),
+             fs::copy_options::recursive);
     stream.insert(stream.end(), {"--resume_from_checkpoint", "last"});
     ASSERT_EQ(train("cut-" + strategy, stream).status, 0);
     expect_same_checkpoint(shuffled + "/checkpoint-20", "cut-" + strategy + "/checkpoint-20");

@@ -11,7 +11,10 @@ namespace fs = std::filesystem;
 std::string rows_of_channels() {
   std::string rows;
   for (int i = 0; i < 40; ++i) {
-    const std::string channel = i % 4 == 3 ? "" : R"(, "channel": )" + std::string(i % 4 == 0 ? R"("math")" : i % 4 == 1 ? "7" : "null");
+    const std::string channel = i % 4 == 3 ? ""
+                                           : R"(, "channel": )" + std::string(i % 4 == 0   ? R"("math")"
+                                                                              : i % 4 == 1 ? "7"
+                                                                                           : "null");
     rows += R"({"query": ")" + std::to_string(i) + " + " + std::to_string(2 * i) + R"(", "response": ")" +
             std::to_string(3 * i) + "\"" + channel + "}\n";
   }
@@ -36,17 +39,22 @@ TEST_F(TokenLosses, ChannelsAreLoggedUnderTheirNames) {
   const auto outcome = train("out", flags);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const std::string log = read("out/logging.jsonl");
-  for (const char* key : {"\"loss_math\":", "\"loss_7\":", "\"loss_None\":", "\"eval_loss_math\":", "\"eval_loss_None\":"}) {
+  for (const char* key :
+       {"\"loss_math\":", "\"loss_7\":", "\"loss_None\":", "\"eval_loss_math\":", "\"eval_loss_None\":"}) {
     EXPECT_NE(log.find(key), std::string::npos) << key << " in\n" << log;
   }
   std::string events;
-  for (const auto& file : fs::directory_iterator(path("out/runs"))) events += read("out/runs/" + file.path().filename().string());
+  for (const auto& file : fs::directory_iterator(path("out/runs")))
+    events += read("out/runs/" + file.path().filename().string());
   EXPECT_NE(events.find("train/loss_math"), std::string::npos);
   EXPECT_NE(events.find("eval/loss_None"), std::string::npos);
   EXPECT_TRUE(fs::exists(path("out/images/train_loss_math.svg")));
 
   // What is told changes nothing of what is trained.
-  ASSERT_EQ(train("plain", {"--split_dataset_ratio", "0.2", "--eval_steps", "9", "--max_steps", "9", "--save_steps", "3"}).status, 0);
+  ASSERT_EQ(
+      train("plain", {"--split_dataset_ratio", "0.2", "--eval_steps", "9", "--max_steps", "9", "--save_steps", "3"})
+          .status,
+      0);
   EXPECT_EQ(logged("plain", "loss"), logged("out", "loss"));
   EXPECT_EQ(read("plain/logging.jsonl").find("loss_math"), std::string::npos);
 }

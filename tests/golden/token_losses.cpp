@@ -88,8 +88,8 @@ class TokenLosses : public testing::TestWithParam<Case> {
     };
     batches.shuffle = false;
     auto steps = data::SetSteps::create(dataset, batches).value();
-    const auto saver = GetParam().full ? train::full_model_saver(model, folder, 1'000'000'000)
-                                       : train::adapter_saver(model, adapter);
+    const auto saver =
+        GetParam().full ? train::full_model_saver(model, folder, 1'000'000'000) : train::adapter_saver(model, adapter);
     session::Runtime runtime;
     train::Trainer(model, *saver, steps, dataset, std::move(options), runtime, std::move(hooks)).run();
     return log;
@@ -127,9 +127,8 @@ TEST_P(TokenLosses, OfAnySplit) {
   expect(split(1, 4));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TokenLosses, testing::ValuesIn(kCases), [](const auto& info) {
-  return name_of_test(info.param.name);
-});
+INSTANTIATE_TEST_SUITE_P(All, TokenLosses, testing::ValuesIn(kCases),
+                         [](const auto& info) { return name_of_test(info.param.name); });
 
 }  // namespace
 }  // namespace tern::golden

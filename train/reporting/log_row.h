@@ -24,7 +24,7 @@ struct LogRow {
   double epoch = 0;
   std::optional<double> loss;
   std::optional<double> eval_loss;
-  std::optional<double> aux_loss;  // of the experts' balance, part of `loss` with its coefficient
+  std::optional<double> aux_loss;         // of the experts' balance, part of `loss` with its coefficient
   std::optional<Accuracy> accuracy;       // of training
   std::optional<Accuracy> eval_accuracy;  // of held-out rows
   std::vector<std::pair<std::string, double>> channel_losses;  // of training, by key: "loss_math"

@@ -191,7 +191,8 @@ TEST(Dataset, ACacheThatLeadsOutsideItselfIsRefused) {
   std::ostringstream read;
   read << std::ifstream(file, std::ios::binary).rdbuf();
   std::string bytes = read.str();
-  std::uint64_t index = 0;  // the footer: index, samples, columns, the text's place and sizes, 8 counts, checksum, magic
+  std::uint64_t index =
+      0;  // the footer: index, samples, columns, the text's place and sizes, 8 counts, checksum, magic
   std::memcpy(&index, bytes.data() + bytes.size() - 136, sizeof(index));
   SampleInfo info = {};
   std::memcpy(&info, bytes.data() + index, sizeof(info));
