@@ -63,7 +63,8 @@ TEST_F(TokenLosses, ChannelsAreLoggedUnderTheirNames) {
 TEST_F(TokenLosses, AResumedRunLogsTheSameOfChannels) {
   for (const std::string streaming : {"false", "true"}) {
     auto flags = channels_;
-    flags.insert(flags.end(), {"--streaming", streaming, "--logging_steps", "5", "--enable_dft_loss", "true"});
+    flags.insert(flags.end(), {"--streaming", streaming, "--logging_steps", "5", "--logging_first_step", "false",
+                               "--enable_dft_loss", "true"});
     const std::string whole = "whole-" + streaming;
     const std::string cut = "cut-" + streaming;
     ASSERT_EQ(train(whole, flags).status, 0);
@@ -72,9 +73,8 @@ TEST_F(TokenLosses, AResumedRunLogsTheSameOfChannels) {
     flags.insert(flags.end(), {"--resume_from_checkpoint", "last"});
     ASSERT_EQ(train(cut, flags).status, 0);
     for (const char* key : {"loss_math", "loss_7", "loss_None"}) {
-      auto want = logged(whole, key);
-      ASSERT_EQ(want.size(), 3U) << key;  // of steps 1, 5 and 9
-      want.erase(want.begin());
+      const auto want = logged(whole, key);
+      ASSERT_EQ(want.size(), 2U) << key;  // of steps 5 and 9
       EXPECT_EQ(logged(cut, key), want) << key;
     }
     expect_same_checkpoint(whole + "/checkpoint-9", cut + "/checkpoint-9");
