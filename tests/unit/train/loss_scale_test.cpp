@@ -56,7 +56,10 @@ std::vector<double> gradients(const nn::Numerics& numerics, double divisor, doub
   MicroBatchRunner runner(run.model, run.options.graph, run.runtime);
   data::MicroBatchPlan plan;
   plan.samples = {0, 1};
-  (void)runner.run(data::gather(run.dataset, plan), {42, 0, divisor, loss_scale});
+  MicroBatchInputs inputs;
+  inputs.loss_divisor = divisor;
+  inputs.loss_scale = loss_scale;
+  (void)runner.run(data::gather(run.dataset, plan), inputs);
   std::vector<double> out;
   for (const auto& name : run.options.graph.trainable) {
     for (const float value : download(*run.model.store, gradient_name(name))) out.push_back(value / loss_scale);

@@ -189,7 +189,7 @@ TEST_F(RunTest, ALossIsKnownByItsName) {
   for (const Loss& loss : losses()) EXPECT_EQ(find_loss(loss.name).value()->build, loss.build);
   auto o = options("out");
   o.trainer.graph.loss = "cross-entropy";
-  EXPECT_EQ(refused(o), "the loss \"cross-entropy\" is unknown; choose cross_entropy.");
+  EXPECT_EQ(refused(o), "the loss \"cross-entropy\" is unknown; choose cross_entropy or dft.");
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
