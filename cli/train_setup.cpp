@@ -34,6 +34,7 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("use_dora")) o.use_dora = arguments.boolean("use_dora");
+  if (says("lora_bias")) o.lora_bias = models::trained_biases(arguments.string("lora_bias"));
   if (says("init_weights")) {
     o.init_weights = arguments.string("init_weights");
     (void)train::parse_init_weights(*o.init_weights).value();

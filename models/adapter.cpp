@@ -12,7 +12,6 @@
 #include "models/adapter_file.h"
 #include "models/dora.h"
 #include "models/initial_pairs.h"
-#include "models/saved_modules.h"
 #include "models/stored_tensors.h"
 
 namespace tern::models {
@@ -148,27 +147,30 @@ AdapterConfig before_doubling(AdapterConfig config, const checkpoint::Safetensor
 
 }  // namespace
 
-std::vector<LinearModule> linear_modules(const LoadedModel& model) {
+std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   std::vector<LinearModule> out;
-  for (const auto& spec : model.architecture->parameters(model.config)) {
+  for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
     if (!spec.is_linear) continue;
     out.push_back({module_of(spec), spec.shape[1], spec.shape[0], spec.hugging_face.parts});
   }
   return out;
 }
 
-std::vector<LinearModule> adapter_modules(const LoadedModel& model) {
-  auto out = linear_modules(model);
-  if (model.architecture->head == nullptr || model.config.head != ModelHead::language) return out;
-  const TensorDesc& head = model.store->at(model.architecture->head(model.config).weight).desc;
-  out.push_back({kHeadModule, head.shape[1], head.shape[0], {}});
+std::vector<LinearModule> adapter_modules(const ModelConfig& config) {
+  auto out = linear_modules(config);
+  const Architecture& architecture = *find_architecture(config.architecture);
+  if (architecture.head == nullptr || config.head != ModelHead::language) return out;
+  const std::string head = architecture.head(config).weight;
+  for (const auto& spec : architecture.parameters(config)) {
+    if (spec.name == head) out.push_back({kHeadModule, spec.shape[1], spec.shape[0], {}});
+  }
   return out;
 }
 
-Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const std::vector<std::string>& targets) {
-  const auto all = adapter_modules(model);
+Result<std::vector<LinearModule>> select_modules(const ModelConfig& config, const std::vector<std::string>& targets) {
+  const auto all = adapter_modules(config);
   const bool all_linear = std::find(targets.begin(), targets.end(), "all-linear") != targets.end();
-  std::vector<std::string> names = embedding_modules(model);
+  std::vector<std::string> names = embedding_modules(config);
   for (const auto& module : all) names.push_back(module.name);
   std::vector<LinearModule> chosen;
   std::set<std::string> parts;
@@ -188,8 +190,8 @@ Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const
   return chosen;
 }
 
-std::vector<std::string> select_embeddings(const LoadedModel& model, const std::vector<std::string>& targets) {
-  std::vector<std::string> chosen = embedding_modules(model);
+std::vector<std::string> select_embeddings(const ModelConfig& config, const std::vector<std::string>& targets) {
+  std::vector<std::string> chosen = embedding_modules(config);
   std::erase_if(chosen, [&](const std::string& module) {
     return std::none_of(targets.begin(), targets.end(), [&](const std::string& target) {
       return target == "all-embedding" || is_named(module, target);
@@ -258,7 +260,7 @@ std::vector<std::string> trained_tensors(const LoadedAdapter& adapter) {
   for (const AdapterPart& part : adapter.parts) {
     for (const auto& piece : part.pieces) out.push_back(piece.stored);
   }
-  for (const ParameterSpec& spec : adapter.saved) out.push_back(spec.name);
+  for (const SavedParameter& each : adapter.saved) out.push_back(each.spec.name);
   return out;
 }
 
@@ -282,23 +284,23 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
                                "give --task_type seq_cls, or reranker where it was trained as one"));
     }
     require_own_modules(model, directory);
-    const SavedModules saved = saved_modules(model.config, config.modules_to_save).value();
+    const SavedModules saved = saved_beside(model.config, config).value();
     if (saved.unties) untie_head(model);
     load_saved_modules(model, file, saved.parameters, used).value();
     if (!saved.parameters.empty()) model.saved_modules_of = directory;
     std::vector<LinearModule> modules;
-    std::vector<std::string> embeddings = embedding_modules(model);
+    std::vector<std::string> embeddings = embedding_modules(model.config);
     for (const std::string& module : embeddings)
       used.insert(base_name(module));  // the model's own: PEFT writes it, too
     used.insert(base_name(kHeadModule));
     std::erase_if(embeddings, [&](const auto& module) { return file.tensor(embedding_name(module)) == nullptr; });
-    AdapterParts parts = adapter_parts(model, adapter, config, embeddings).value();
+    AdapterParts parts = adapter_parts(model.config, adapter, config, embeddings).value();
     for (const auto& part : parts.parts) used.insert(part.name);
-    for (const auto& module : adapter_modules(model)) {
+    for (const auto& module : adapter_modules(model.config)) {
       if (find_tensors(file, where, config, module, used)) modules.push_back(module);
     }
     for (const auto& tensor : file.tensors()) {
-      if (!used.contains(tensor.name)) {
+      if (!used.contains(tensor.name) && !is_needless_bias(tensor.name)) {
         throw Failure(data_error(cat(where, ": tensor ", tensor.name),
                                  cat("a LoRA pair of a linear layer of ", model.config.architecture),
                                  "one that this model has no place for", kOtherModel));
@@ -319,9 +321,9 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
 void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const std::filesystem::path& directory) {
   const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
   read_pairs(file, (directory / "adapter_model.safetensors").string(), store, adapter, true);
-  for (const ParameterSpec& spec : adapter.saved) {
-    const std::vector<float> values = read_saved_parameter(file, spec);
-    store.upload(spec.name, std::as_bytes(std::span(values)));
+  for (const SavedParameter& each : adapter.saved) {
+    const std::vector<float> values = read_saved_parameter(file, each);
+    store.upload(each.spec.name, std::as_bytes(std::span(values)));
   }
 }
 
@@ -341,7 +343,7 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
       tensors.push_back(std::move(tensor));
     }
   }
-  for (const ParameterSpec& spec : adapter.saved) specs.push_back({saved_name(spec), "F32", spec.shape});
+  for (const SavedParameter& each : adapter.saved) specs.push_back({each.name, "F32", each.spec.shape});
   for (const AdapterPart& part : adapter.parts) specs.push_back({part.name, "F32", part.shape});
   checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
@@ -350,9 +352,9 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
     options.metadata[kAlpha] = cat(adapter.config.alpha);
   }
   auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
-  for (const ParameterSpec& spec : adapter.saved) {
-    const std::vector<float> values = saved_values(store, spec);
-    writer.write(saved_name(spec), std::as_bytes(std::span(values))).value();
+  for (const SavedParameter& each : adapter.saved) {
+    const std::vector<float> values = saved_values(store, each.spec);
+    writer.write(each.name, std::as_bytes(std::span(values))).value();
   }
   for (const AdapterPart& part : adapter.parts) {
     const std::vector<float> values = part_values(store, part);

@@ -11,6 +11,7 @@
 #include "models/adapter_config.h"
 #include "models/adapter_parts.h"
 #include "models/loader.h"
+#include "models/saved_modules.h"
 #include "nn/context.h"
 
 namespace tern::models {
@@ -25,15 +26,15 @@ struct LinearModule {
   HeadParts rows = {};  // the order of lora_B's rows in PEFT's files, which is that of the weight's
 };
 // Every linear layer but the head: what `all-linear` means.
-[[nodiscard]] std::vector<LinearModule> linear_modules(const LoadedModel& model);
+[[nodiscard]] std::vector<LinearModule> linear_modules(const ModelConfig& config);
 // These and the head: what can have a pair.
-[[nodiscard]] std::vector<LinearModule> adapter_modules(const LoadedModel& model);
+[[nodiscard]] std::vector<LinearModule> adapter_modules(const ModelConfig& config);
 // Those chosen by `targets` (last parts of names, or "all-linear"); embeddings are passed over (adapter_parts.h).
 // Errors (usage): a target that matches nothing.
-[[nodiscard]] Result<std::vector<LinearModule>> select_modules(const LoadedModel& model,
+[[nodiscard]] Result<std::vector<LinearModule>> select_modules(const ModelConfig& config,
                                                                const std::vector<std::string>& targets);
 // The embeddings that they choose, by name or as "all-embedding".
-[[nodiscard]] std::vector<std::string> select_embeddings(const LoadedModel& model,
+[[nodiscard]] std::vector<std::string> select_embeddings(const ModelConfig& config,
                                                          const std::vector<std::string>& targets);
 
 // Stored names of what a module has; `adapter` keeps several apart in one store.
@@ -46,7 +47,7 @@ struct LoadedAdapter {
   std::map<std::string, HeadParts> rows = {};   // LinearModule::rows of the modules that have them
   std::shared_ptr<graph::TensorScope> tensors;  // the pairs, which go with the last copy of this
   std::vector<AdapterPart> parts = {};          // the tensors of the layers that are in_parts
-  std::vector<ParameterSpec> saved = {};        // of modules_to_save: they stand in the place of the model's own
+  std::vector<SavedParameter> saved = {};       // they stand in the place of the model's own (saved_modules.h)
 };
 
 // The tensors of PEFT's file that a module has, as this layer's stored ones.

@@ -64,10 +64,8 @@ void refuse_unserved(const io::JsonField& json) {
       throw field.wrong("an adapter without it", kMerge);
     }
   }
-  for (const auto& [key, only] : {std::pair{"peft_type", "LORA"}, std::pair{"bias", "none"}}) {
-    const auto given = json.find(key);
-    if (given && given->json() != only) throw given->wrong(only, kMerge);
-  }
+  const auto type = json.find("peft_type");
+  if (type && type->json() != "LORA") throw type->wrong("LORA", kMerge);
   // How it began says how the base model was changed for it.
   const auto init = json.find("init_lora_weights");
   if (!init || !init->json().is_string()) return;
@@ -126,6 +124,14 @@ std::vector<std::string> texts_in(const io::JsonField& json, const char* key) {
   return found->texts();
 }
 
+TrainedBiases bias_in(const io::JsonField& json) {
+  const auto given = json.find("bias");
+  if (!given) return TrainedBiases::none;
+  const auto biases = trained_biases(given->text());
+  if (!biases) throw given->wrong("none, all or lora_only", kMerge);
+  return *biases;
+}
+
 Json texts_json(const std::vector<std::string>& names, bool is_regex) {
   if (is_regex) return names.at(0);
   return names;
@@ -143,7 +149,22 @@ Json pattern_json(const ModulePattern& pattern, bool of_ranks) {
   return out;
 }
 
+constexpr std::array<std::pair<TrainedBiases, std::string_view>, 3> kBiases = {{{TrainedBiases::none, "none"},
+                                                                                {TrainedBiases::all, "all"},
+                                                                                {TrainedBiases::lora_only,
+                                                                                 "lora_only"}}};
+
 }  // namespace
+
+std::string_view word_of(TrainedBiases biases) {
+  return std::find_if(kBiases.begin(), kBiases.end(), [&](const auto& row) { return row.first == biases; })->second;
+}
+
+std::optional<TrainedBiases> trained_biases(std::string_view word) {
+  const auto* const row = std::find_if(kBiases.begin(), kBiases.end(), [&](const auto& it) { return it.second == word; });
+  if (row == kBiases.end()) return std::nullopt;
+  return row->first;
+}
 
 std::int64_t AdapterConfig::rank_of(const std::string& module) const {
   const auto own = value_of(rank_pattern, module);
@@ -185,6 +206,7 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
     config.use_dora = json.boolean("use_dora", false);
     if (const auto named = json.find("target_parameters")) config.target_parameters = named->texts();
     if (const auto saved = json.find("modules_to_save")) config.modules_to_save = saved->texts();
+    config.bias = bias_in(json);
     ModuleNames targets = names_in(json, "target_modules");
     config.target_modules = std::move(targets.names);
     config.target_is_regex = targets.is_regex && config.target_modules[0] != kAllLinear;
@@ -233,7 +255,7 @@ std::string adapter_config_json(const AdapterConfig& of) {
   json["target_modules"] = texts_json(config.target_modules, config.target_is_regex);
   if (!config.target_parameters.empty()) json["target_parameters"] = config.target_parameters;
   if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
-  json["bias"] = "none";
+  json["bias"] = word_of(config.bias);
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;
   json["init_lora_weights"] = true;

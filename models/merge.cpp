@@ -139,7 +139,8 @@ void require_all_used(const HostAdapter& adapter, std::size_t pairs) {
   const std::size_t fit = pairs + adapter.saved.parameters.size() + adapter.parts.num_tensors();
   const auto copies =
       std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
-        return tensor.name.ends_with(".base_layer.weight");  // the model's own, beside an adapter on its embedding
+        // The model's own, beside an adapter on its embedding.
+        return tensor.name.ends_with(".base_layer.weight") || is_needless_bias(tensor.name);
       });
   if (adapter.file.tensors().size() == fit + static_cast<std::size_t>(copies)) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
@@ -192,7 +193,9 @@ struct MergedWeights::State {
     auto change = std::make_shared<Change>();
     std::set<std::string> used;
     for (const HostAdapter& adapter : adapters) {
-      if (adapter.saved.has(spec.name)) change->whole = read_saved_parameter(adapter.file, spec);
+      for (const SavedParameter& each : adapter.saved.parameters) {
+        if (each.spec.name == spec.name) change->whole = read_saved_parameter(adapter.file, each);
+      }
       if (!sits_on(adapter, spec)) continue;
       auto pair = read_pair(adapter, spec, used);
       if (!pair) continue;
@@ -221,7 +224,7 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
   state_->reader.require_all(state_->own_specs, config);
   for (const auto& path : adapters) {
     AdapterConfig its = read_adapter_config(path).value();
-    SavedModules saved = saved_modules(config, its.modules_to_save).value();
+    SavedModules saved = saved_beside(config, its).value();
     auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
     PartDeltas parts(config, its, file);
     state_->adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),

@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "io/json.h"
+#include "models/adapter.h"
 #include "models/adapter_file.h"
 #include "models/parameter_reader.h"
 #include "models/stored_tensors.h"
@@ -32,11 +33,30 @@ bool is_inside(const std::string& parameter, const std::string& module_ends_with
   return false;
 }
 
-// Whether PEFT's name of it is the checkpoint's, and the file's numbers are rows of the parameter.
-bool is_plain(const ParameterSpec& spec) {
+// Whether a checkpoint has a tensor of its own for it, whose numbers are rows of the parameter.
+bool has_own_tensor(const ParameterSpec& spec) {
   const ParameterSource& source = spec.hugging_face;
-  return source.tensors == std::vector{spec.name} && !source.is_stack && source.joined.empty() &&
-         source.tensor_rows == 0 && !transposes_any(source) && source.woven_columns == 0 && source.shape.empty();
+  return source.tensors.size() == 1 && !source.is_stack && source.joined.empty() && source.tensor_rows == 0 &&
+         !transposes_any(source) && source.woven_columns == 0 && source.shape.empty();
+}
+
+// And that is what the model calls it, too.
+bool is_plain(const ParameterSpec& spec) {
+  return spec.hugging_face.tensors == std::vector{spec.name} && has_own_tensor(spec);
+}
+
+constexpr std::string_view kBias = ".bias";
+
+// Whether transformers has it as the bias of a module.
+bool is_bias_of_module(const ParameterSpec& spec) { return spec.hugging_face.tensors.front().ends_with(kBias); }
+
+// The modules that the adapter has a pair beside.
+std::set<std::string> adapted_modules(const ModelConfig& config, const AdapterConfig& adapter) {
+  std::set<std::string> out;
+  for (const LinearModule& module : adapter_modules(config)) {
+    if (adapter.selects(module.name)) out.insert(module.name);
+  }
+  return out;
 }
 
 std::int64_t columns_of(const ParameterSpec& spec) { return spec.shape.size() < 2 ? 1 : spec.shape.back(); }
@@ -44,7 +64,7 @@ std::int64_t columns_of(const ParameterSpec& spec) { return spec.shape.size() < 
 }  // namespace
 
 bool SavedModules::has(const std::string& parameter) const {
-  return std::any_of(parameters.begin(), parameters.end(), [&](const auto& spec) { return spec.name == parameter; });
+  return std::any_of(parameters.begin(), parameters.end(), [&](const SavedParameter& each) { return each.spec.name == parameter; });
 }
 
 ModelConfig untied(ModelConfig config) {
@@ -96,7 +116,7 @@ Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<
                                       ", which PEFT's file would hold in tensors of another kind than the model's"),
                                   "train such weights with --target_parameters or --tuner_type full"));
       }
-      out.parameters.push_back(spec);
+      out.parameters.push_back({spec, kPeftPrefix + spec.name});
     }
     for (const std::string& name : names) {
       if (found.contains(name)) continue;
@@ -111,6 +131,32 @@ Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<
     }
     return out;
   });
+}
+
+Result<SavedModules> saved_beside(const ModelConfig& config, const AdapterConfig& adapter) {
+  return catching([&] {
+    SavedModules out = saved_modules(config, adapter.modules_to_save).value();
+    if (adapter.bias == TrainedBiases::none) return out;
+    const std::set<std::string> adapted = adapted_modules(config, adapter);
+    for (const ParameterSpec& spec : parameters_of(config)) {
+      if (!is_bias_of_module(spec) || spec.is_buffer || spec.is_frozen || out.has(spec.name)) continue;
+      const std::string module = spec.name.substr(0, spec.name.rfind('.'));
+      const bool is_adapted = adapted.contains(module);
+      if (!is_adapted && adapter.bias == TrainedBiases::lora_only) continue;
+      if (!has_own_tensor(spec)) {
+        throw Failure(usage_error(cat("--lora_bias ", word_of(adapter.bias), " chooses ", spec.name,
+                                      ", which PEFT's file would hold as a part of another tensor"),
+                                  "give --lora_bias none, or train such a model with --tuner_type full"));
+      }
+      out.parameters.push_back({spec, is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias)
+                                                 : kPeftPrefix + spec.hugging_face.tensors.front()});
+    }
+    return out;
+  });
+}
+
+bool is_needless_bias(const std::string& name) {
+  return name.ends_with(".original_module.bias") || name.ends_with(".modules_to_save.bias");
 }
 
 void untie_head(LoadedModel& model, const std::function<bool(const std::string& name)>& is_master) {
@@ -128,14 +174,15 @@ void untie_head(LoadedModel& model, const std::function<bool(const std::string& 
   (void)load_parameters(std::span(&spec, 1), reader, model.source, *model.store, options).value();
 }
 
-std::string saved_name(const ParameterSpec& spec) { return kPeftPrefix + spec.name; }
-
-std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file, const ParameterSpec& spec) {
-  const auto* tensor = file.tensor(saved_name(spec));
+std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file, const SavedParameter& parameter) {
+  const ParameterSpec& spec = parameter.spec;
+  const auto* tensor = file.tensor(parameter.name);
   if (tensor == nullptr || tensor->shape != spec.shape || !tensor->dtype->dtype) {
     const std::string where = file.files().front()->path();
-    throw Failure(data_error(cat(where, ": tensor ", saved_name(spec)),
-                             "the weight of a module that modules_to_save of adapter_config.json names",
+    throw Failure(data_error(cat(where, ": tensor ", parameter.name),
+                             is_bias_of_module(spec)
+                                 ? "a bias that was trained, by modules_to_save or bias of adapter_config.json"
+                                 : "the weight of a module that modules_to_save of adapter_config.json names",
                              tensor == nullptr ? "none" : "another shape or dtype",
                              "the adapter is of another model, or damaged: take it from its source again"));
   }
@@ -153,11 +200,12 @@ void require_own_modules(const LoadedModel& model, const std::filesystem::path& 
 }
 
 Status load_saved_modules(LoadedModel& model, const checkpoint::Safetensors& file,
-                          const std::vector<ParameterSpec>& parameters, std::set<std::string>& used) {
+                          const std::vector<SavedParameter>& parameters, std::set<std::string>& used) {
   return catching([&] {
-    for (const ParameterSpec& spec : parameters) {
-      const std::vector<float> values = read_saved_parameter(file, spec);
-      used.insert(saved_name(spec));
+    for (const SavedParameter& parameter : parameters) {
+      const ParameterSpec& spec = parameter.spec;
+      const std::vector<float> values = read_saved_parameter(file, parameter);
+      used.insert(parameter.name);
       // Anew, as what is there may be pages of the model's file.
       const TensorDesc& held = model.store->at(spec.name).desc;
       const tern_dtype dtype = held.dtype == TERN_F32 && !is_quantised(held) ? tern_dtype{TERN_F32} : model.dtype;

@@ -230,7 +230,7 @@ void Run::load_model() {
   std::int64_t trained = 0;
   for (const auto& name : tuner_->trainable) trained += num_elements(model.store->at(name).desc);
   std::int64_t added = full ? 0 : trained;
-  for (const auto& spec : tuner_->adapter.saved) added -= num_elements(model.store->at(spec.name).desc);
+  for (const auto& each : tuner_->adapter.saved) added -= num_elements(model.store->at(each.spec.name).desc);
   const std::string data = options_.streaming ? std::string("a stream")
                                               : cat(data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ",
                                                     data_.train.supervised(), " supervised");

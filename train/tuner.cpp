@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Linear layers whose whole name matches, as PEFT takes an expression.
-std::vector<models::LinearModule> modules_by_regex(const models::LoadedModel& model, const std::string& pattern) {
+std::vector<models::LinearModule> modules_by_regex(const models::ModelConfig& model, const std::string& pattern) {
   const auto all = models::adapter_modules(model);
   std::vector<models::LinearModule> chosen;
   const auto matching = catching([&] {
@@ -42,7 +42,7 @@ std::vector<models::LinearModule> modules_by_regex(const models::LoadedModel& mo
 }
 
 // What PEFT selects the same layers by: last parts of names where those choose no more than was chosen, else names.
-std::vector<std::string> target_names(const models::LoadedModel& model,
+std::vector<std::string> target_names(const models::ModelConfig& model,
                                       const std::vector<models::LinearModule>& chosen) {
   const auto last = [](const std::string& name) { return name.substr(name.rfind('.') + 1); };
   std::set<std::string> parts;
@@ -57,22 +57,22 @@ std::vector<std::string> target_names(const models::LoadedModel& model,
   return matched == chosen.size() ? short_names : names;
 }
 
-std::vector<models::LinearModule> target_modules(const TunerOptions& options, const models::LoadedModel& model) {
+std::vector<models::LinearModule> target_modules(const TunerOptions& options, const models::ModelConfig& model) {
   if (!options.target_regex.empty()) return modules_by_regex(model, options.target_regex);
   const std::vector<std::string> all = {"all-linear"};
   return models::select_modules(model, options.target_modules.empty() ? all : options.target_modules).value();
 }
 
-std::vector<std::string> chosen_embeddings(const TunerOptions& options, const models::LoadedModel& model) {
+std::vector<std::string> chosen_embeddings(const TunerOptions& options, const models::ModelConfig& model) {
   if (!options.target_regex.empty()) return {};
   return models::select_embeddings(model, options.target_modules);
 }
 
 // A layer that is trained in full gets no adapter, as PEFT has it.
-std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::LoadedModel& model) {
+std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::ModelConfig& model) {
   auto chosen = target_modules(options, model);
-  const auto names = models::saved_module_names(model.config, options.modules_to_save);
-  const auto saved = models::saved_modules(model.config, names).value();
+  const auto names = models::saved_module_names(model, options.modules_to_save);
+  const auto saved = models::saved_modules(model, names).value();
   std::erase_if(chosen, [&](const auto& module) { return saved.has(module.name + ".weight"); });
   if (chosen.empty() && chosen_embeddings(options, model).empty() && options.target_parameters.empty()) {
     throw Failure(usage_error("--modules_to_save trains every layer in full that --target_modules names",
@@ -81,8 +81,12 @@ std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, co
   return chosen;
 }
 
+InitOptions init_options(const TunerOptions& options) {
+  return parse_init_weights(options.init_weights.value_or("true")).value();
+}
+
 // What is asked for must be what the checkpoint was trained with.
-void require_same(const TunerOptions& options, const models::LoadedModel& model, const models::LoadedAdapter& adapter) {
+void require_same(const TunerOptions& options, const models::ModelConfig& model, const models::LoadedAdapter& adapter) {
   const auto require = [](const char* flag, bool same, const std::string& had, const std::string& asked) {
     if (same) return;
     throw Failure(usage_error(cat("--", flag, " gives ", asked, ", and the checkpoint was trained with ", had),
@@ -97,6 +101,10 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
   compare("lora_dropout", options.lora_dropout, had.dropout);
   compare("use_rslora", options.use_rslora, had.use_rslora);
   compare("use_dora", options.use_dora, had.use_dora);
+  if (options.lora_bias) {
+    require("lora_bias", *options.lora_bias == had.bias, std::string(word_of(had.bias)),
+            std::string(word_of(*options.lora_bias)));
+  }
   if (options.init_weights) {
     const std::string asked = parse_init_weights(*options.init_weights).value().began_as();
     const auto told = [](const std::string& began) {
@@ -105,7 +113,7 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
     require("init_weights", asked == had.began_as, told(had.began_as), told(asked));
   }
   if (!options.modules_to_save.empty()) {
-    const auto names = models::saved_module_names(model.config, options.modules_to_save);
+    const auto names = models::saved_module_names(model, options.modules_to_save);
     require("modules_to_save",
             std::set(names.begin(), names.end()) == std::set(had.modules_to_save.begin(), had.modules_to_save.end()),
             had.modules_to_save.empty() ? "none" : join(had.modules_to_save, " "), join(names, " "));
@@ -126,25 +134,44 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
           cat("another choice, of ", trained.size()), cat(asked.size(), " layers"));
 }
 
-models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedModel& model) {
+models::AdapterConfig new_config(const TunerOptions& options, const models::ModelConfig& model) {
   models::AdapterConfig config;
   config.rank = options.lora_rank.value_or(config.rank);
   config.alpha = options.lora_alpha.value_or(config.alpha);
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   config.use_dora = options.use_dora.value_or(config.use_dora);
-  const InitOptions init = parse_init_weights(options.init_weights.value_or("true")).value();
-  config.began_as = init.began_as();
-  const auto modules = chosen_modules(options, model);
-  config.target_modules = target_names(model, modules);
-  const auto embeddings = chosen_embeddings(options, model);
-  for (const std::string& module : embeddings) config.target_modules.push_back(module.substr(module.rfind('.') + 1));
+  config.bias = options.lora_bias.value_or(config.bias);
+  config.began_as = init_options(options).began_as();
+  config.target_modules = target_names(model, chosen_modules(options, model));
+  for (const std::string& module : chosen_embeddings(options, model)) {
+    config.target_modules.push_back(module.substr(module.rfind('.') + 1));
+  }
   config.target_parameters = options.target_parameters;
-  config.modules_to_save = models::saved_module_names(model.config, options.modules_to_save);
-  if (model.config.head == models::ModelHead::classification) config.task_type = models::kClassification;
-  models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
-  models::add_parts(adapter, models::adapter_parts(model, "lora", config, embeddings).value());
-  adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
+  config.modules_to_save = models::saved_module_names(model, options.modules_to_save);
+  if (model.head == models::ModelHead::classification) config.task_type = models::kClassification;
+  return config;
+}
+
+void require_biases(const models::AdapterConfig& config, const std::vector<models::SavedParameter>& saved) {
+  const auto is_bias = [](const models::SavedParameter& each) { return each.name.ends_with(".bias"); };
+  if (config.bias == models::TrainedBiases::none || std::any_of(saved.begin(), saved.end(), is_bias)) return;
+  throw Failure(usage_error(
+      cat("--lora_bias ", word_of(config.bias), " trains nothing: ",
+          config.bias == models::TrainedBiases::all ? "the model has no biases" : "no layer with an adapter has a bias"),
+      "drop the flag"));
+}
+
+models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedModel& model) {
+  const models::AdapterConfig config = new_config(options, model.config);
+  const InitOptions init = init_options(options);
+  models::LoadedAdapter adapter =
+      models::create_adapter(model, "lora", config, chosen_modules(options, model.config));
+  models::add_parts(
+      adapter,
+      models::adapter_parts(model.config, "lora", config, chosen_embeddings(options, model.config)).value());
+  adapter.saved = models::saved_beside(model.config, config).value().parameters;
+  require_biases(config, adapter.saved);
   if (model.store->only_counts()) return adapter;
   if (config.began_as.empty()) {
     init_adapter(*model.store, adapter, options.seed, init.kind);
@@ -160,7 +187,7 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
   const fs::path& from = checkpoint.empty() ? options.adapter : checkpoint;
   if (from.empty()) return new_adapter(options, model);
   auto adapter = models::load_adapter(model, "lora", from, !checkpoint.empty()).value();
-  if (!checkpoint.empty()) require_same(options, model, adapter);
+  if (!checkpoint.empty()) require_same(options, model.config, adapter);
   log_info(cat("adapter: ", from.string(), ", rank ", adapter.config.rank, ", alpha ", adapter.config.alpha,
                ", dropout ", adapter.config.dropout, adapter.config.use_dora ? ", with magnitudes (DoRA)" : ""));
   return adapter;
@@ -172,9 +199,9 @@ Result<models::SavedModules> modules_beside(const TunerOptions& options, const m
                                             const fs::path& checkpoint) {
   return catching([&] {
     const fs::path& from = checkpoint.empty() ? options.adapter : checkpoint;
-    const auto names = from.empty() ? models::saved_module_names(config, options.modules_to_save)
-                                    : models::read_adapter_config(from).value().modules_to_save;
-    return models::saved_modules(config, names).value();
+    const models::AdapterConfig adapter =
+        from.empty() ? new_config(options, config) : models::read_adapter_config(from).value();
+    return models::saved_beside(config, adapter).value();
   });
 }
 

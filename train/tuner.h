@@ -32,6 +32,7 @@ struct TunerOptions {
   std::vector<std::string> target_modules;       // last parts of layer names, or "all-linear"; empty: all-linear
   std::vector<std::string> target_parameters;    // ends of names of experts' fused weights (models/adapter_parts.h)
   std::string target_regex;                      // of whole layer names, as PEFT takes it; wins
+  std::optional<models::TrainedBiases> lora_bias;  // of the model's own biases, which are trained beside a new adapter
   std::vector<std::string> modules_to_save;      // trained in full beside a new adapter (models/saved_modules.h)
   std::filesystem::path adapter;                 // a directory in PEFT's format to go on training; "": a new one
   Selection selection;                           // of full tuning

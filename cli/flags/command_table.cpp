@@ -29,13 +29,12 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"lora_bias=all", "lora_bias=lora_only"};
 const Names kOtherTuners = {"tuner_type=llamapro", "tuner_type=adalora", "tuner_type=vera",      "tuner_type=longlora",
                             "tuner_type=adapter",  "tuner_type=boft",    "tuner_type=fourierft", "tuner_type=reft",
                             "tuner_type=bone",     "tuner_type=ia3"};
 const Names kGenerationPending = {"num_beams"};
 
-const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kOtherTuners});
+const Names kSftPending = joined({kQuantPending, kParallelPending, kOtherTuners});
 const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout"}});
 
 // Where nothing else reads the longest sequence.
