@@ -232,10 +232,11 @@ train::RunOptions run_options(const Arguments& arguments) {
   o.load_best_model_at_end = arguments.boolean("load_best_model_at_end");
   o.load_progress = weight_progress(arguments);
   o.args_json = [told = arguments, learning_rate = o.trainer.learning_rate,
-                 accumulation = o.batches.accumulation](const std::filesystem::path& output_dir) mutable {
+                 accumulation = o.batches.accumulation, new_tokens = o.session.new_special_tokens](const std::filesystem::path& output_dir) mutable {
     told.derive("output_dir", output_dir.string());
     told.derive("learning_rate", learning_rate);
     told.derive("gradient_accumulation_steps", static_cast<std::int64_t>(accumulation));
+    if (!new_tokens.empty()) told.derive("new_special_tokens", new_tokens);  // a file of them may go
     return told.to_json();
   };
   return o;

@@ -260,7 +260,9 @@ std::vector<std::string> trained_tensors(const LoadedAdapter& adapter) {
   for (const AdapterPart& part : adapter.parts) {
     for (const auto& piece : part.pieces) out.push_back(piece.stored);
   }
-  for (const SavedParameter& each : adapter.saved) out.push_back(each.spec.name);
+  for (const SavedParameter& each : adapter.saved) {
+    if (each.is_trained) out.push_back(each.spec.name);
+  }
   return out;
 }
 
@@ -284,7 +286,9 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
                                "give --task_type seq_cls, or reranker where it was trained as one"));
     }
     require_own_modules(model, directory);
-    const SavedModules saved = saved_beside(model.config, config).value();
+    SavedModules saved = saved_beside(model.config, config).value();
+    drop_absent(saved, file);
+    used.insert(saved.copies.begin(), saved.copies.end());
     if (saved.unties) untie_head(model);
     load_saved_modules(model, file, saved.parameters, used).value();
     if (!saved.parameters.empty()) model.saved_modules_of = directory;
@@ -300,7 +304,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
       if (find_tensors(file, where, config, module, used)) modules.push_back(module);
     }
     for (const auto& tensor : file.tensors()) {
-      if (!used.contains(tensor.name) && !is_needless_bias(tensor.name)) {
+      if (!used.contains(tensor.name) && !is_needless_copy(tensor.name)) {
         throw Failure(data_error(cat(where, ": tensor ", tensor.name),
                                  cat("a LoRA pair of a linear layer of ", model.config.architecture),
                                  "one that this model has no place for", kOtherModel));
@@ -322,6 +326,7 @@ void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const
   const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
   read_pairs(file, (directory / "adapter_model.safetensors").string(), store, adapter, true);
   for (const SavedParameter& each : adapter.saved) {
+    if (!each.is_trained) continue;
     const std::vector<float> values = read_saved_parameter(file, each);
     store.upload(each.spec.name, std::as_bytes(std::span(values)));
   }

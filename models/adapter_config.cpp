@@ -15,7 +15,6 @@ namespace {
 
 using Json = io::Json;
 
-constexpr const char* kAllLinear = "all-linear";
 constexpr const char* kAnew = "take the file from the adapter's repository or checkpoint again";
 constexpr const char* kMerge = "merge that adapter with PEFT first";
 constexpr const char* kConvert =

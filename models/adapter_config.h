@@ -13,6 +13,7 @@
 
 namespace tern::models {
 
+inline constexpr const char* kAllLinear = "all-linear";     // PEFT's word in target_modules
 inline constexpr const char* kClassification = "SEQ_CLS";  // PEFT's task type of a head of labels
 
 // Biases of the model that are trained beside an adapter: all, or those of the modules that it sits on.

@@ -136,11 +136,17 @@ class SourceOfHead {
 
 // `pairs`: tensors of linear layers that were used.
 void require_all_used(const HostAdapter& adapter, std::size_t pairs) {
-  const std::size_t fit = pairs + adapter.saved.parameters.size() + adapter.parts.num_tensors();
+  const std::size_t fit =
+      pairs + adapter.saved.parameters.size() + adapter.saved.copies.size() + adapter.parts.num_tensors();
+  const auto is_saved = [&](const std::string& name) {
+    const auto& saved = adapter.saved.parameters;
+    return std::any_of(saved.begin(), saved.end(), [&](const SavedParameter& each) { return each.name == name; });
+  };
   const auto copies =
-      std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
+      std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [&](const auto& tensor) {
         // The model's own, beside an adapter on its embedding.
-        return tensor.name.ends_with(".base_layer.weight") || is_needless_bias(tensor.name);
+        const bool is_own = tensor.name.ends_with(".base_layer.weight") && !is_saved(tensor.name);
+        return is_own || is_needless_copy(tensor.name);
       });
   if (adapter.file.tensors().size() == fit + static_cast<std::size_t>(copies)) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
@@ -178,8 +184,7 @@ struct MergedWeights::State {
 
   State(const checkpoint::CheckpointSource& source, const ModelConfig& config, ModelConfig merged)
       // Of the file: an adapter may bring a head that stands in the place of the language model's.
-      : own_specs(config.label_head_is_new ? find_architecture(config.architecture)->parameters(config)
-                                           : parameters_of(config)),
+      : own_specs(config.label_head_is_new ? language_parameters_of(config) : parameters_of(config)),
         config(std::move(merged)),
         specs(parameters_of(this->config)),
         head(own_specs, config, this->config),
@@ -226,6 +231,7 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
     AdapterConfig its = read_adapter_config(path).value();
     SavedModules saved = saved_beside(config, its).value();
     auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+    drop_absent(saved, file);
     PartDeltas parts(config, its, file);
     state_->adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),
                                 std::move(saved), std::move(parts)});

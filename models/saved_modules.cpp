@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "io/json.h"
+#include "checkpoint/checkpoint_source.h"
 #include "models/adapter.h"
 #include "models/adapter_file.h"
 #include "models/parameter_reader.h"
@@ -56,7 +57,42 @@ std::set<std::string> adapted_modules(const ModelConfig& config, const AdapterCo
   for (const LinearModule& module : adapter_modules(config)) {
     if (adapter.selects(module.name)) out.insert(module.name);
   }
+  const bool is_all = adapter.target_modules.empty() || adapter.target_modules[0] == kAllLinear;
+  for (const std::string& module : embedding_modules(config)) {
+    if (!is_all && adapter.selects(module)) out.insert(module);
+  }
   return out;
+}
+
+void add_biases(const ModelConfig& config, const AdapterConfig& adapter, const std::set<std::string>& adapted,
+                SavedModules& out) {
+  if (adapter.bias == TrainedBiases::none) return;
+  for (const ParameterSpec& spec : parameters_of(config)) {
+    if (!is_bias_of_module(spec) || spec.is_buffer || spec.is_frozen || out.has(spec.name)) continue;
+    const std::string module = spec.name.substr(0, spec.name.rfind('.'));
+    const bool is_adapted = adapted.contains(module);
+    if (!is_adapted && adapter.bias == TrainedBiases::lora_only) continue;
+    if (!has_own_tensor(spec)) {
+      throw Failure(usage_error(cat("--lora_bias ", word_of(adapter.bias), " chooses ", spec.name,
+                                    ", which PEFT's file would hold as a part of another tensor"),
+                                "give --lora_bias none, or train such a model with --tuner_type full"));
+    }
+    out.parameters.push_back({spec, is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias)
+                                               : kPeftPrefix + spec.hugging_face.tensors.front()});
+  }
+}
+
+// Without them the adapter would be of another model.
+void add_grown(const ModelConfig& config, const std::set<std::string>& adapted, SavedModules& out) {
+  for (const ParameterSpec& spec : parameters_of(out.unties ? untied(config) : config)) {
+    if (spec.added_rows == 0 || out.has(spec.name)) continue;
+    const std::string module = module_of(spec);
+    out.parameters.push_back(
+        {spec, cat(kPeftPrefix, module, adapted.contains(module) ? ".base_layer" : "", ".weight"), false});
+  }
+  if (config.added_rows > 0 && !out.unties && tied_embedding(config)) {
+    out.copies.push_back(cat(kPeftPrefix, kHeadModule, ".weight"));
+  }
 }
 
 std::int64_t columns_of(const ParameterSpec& spec) { return spec.shape.size() < 2 ? 1 : spec.shape.back(); }
@@ -136,27 +172,23 @@ Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<
 Result<SavedModules> saved_beside(const ModelConfig& config, const AdapterConfig& adapter) {
   return catching([&] {
     SavedModules out = saved_modules(config, adapter.modules_to_save).value();
-    if (adapter.bias == TrainedBiases::none) return out;
     const std::set<std::string> adapted = adapted_modules(config, adapter);
-    for (const ParameterSpec& spec : parameters_of(config)) {
-      if (!is_bias_of_module(spec) || spec.is_buffer || spec.is_frozen || out.has(spec.name)) continue;
-      const std::string module = spec.name.substr(0, spec.name.rfind('.'));
-      const bool is_adapted = adapted.contains(module);
-      if (!is_adapted && adapter.bias == TrainedBiases::lora_only) continue;
-      if (!has_own_tensor(spec)) {
-        throw Failure(usage_error(cat("--lora_bias ", word_of(adapter.bias), " chooses ", spec.name,
-                                      ", which PEFT's file would hold as a part of another tensor"),
-                                  "give --lora_bias none, or train such a model with --tuner_type full"));
-      }
-      out.parameters.push_back({spec, is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias)
-                                                 : kPeftPrefix + spec.hugging_face.tensors.front()});
-    }
+    add_biases(config, adapter, adapted, out);
+    add_grown(config, adapted, out);
     return out;
   });
 }
 
-bool is_needless_bias(const std::string& name) {
-  return name.ends_with(".original_module.bias") || name.ends_with(".modules_to_save.bias");
+void drop_absent(SavedModules& modules, const checkpoint::Safetensors& file) {
+  std::erase_if(modules.parameters, [&](const SavedParameter& each) {
+    return !each.is_trained && file.tensor(each.name) == nullptr;
+  });
+  std::erase_if(modules.copies, [&](const std::string& name) { return file.tensor(name) == nullptr; });
+}
+
+bool is_needless_copy(const std::string& name) {
+  const std::string owner = name.substr(0, name.rfind('.'));
+  return owner.ends_with(".original_module") || owner.ends_with(".modules_to_save");
 }
 
 void untie_head(LoadedModel& model, const std::function<bool(const std::string& name)>& is_master) {
@@ -218,8 +250,11 @@ Status load_saved_modules(LoadedModel& model, const checkpoint::Safetensors& fil
 }
 
 std::vector<float> saved_values(const graph::TensorStore& store, const ParameterSpec& spec) {
-  std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(spec.name).desc)));
-  store.download(spec.name, std::as_writable_bytes(std::span(values)));
+  const TensorDesc& desc = store.at(spec.name).desc;
+  std::vector<float> values(static_cast<std::size_t>(num_elements(desc)));
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(dtype_bytes(desc.dtype)));
+  store.download(spec.name, bytes);
+  checkpoint::to_f32(desc.dtype, bytes, values).value();
   to_file(spec.hugging_face, columns_of(spec), values);
   reorder_rows(spec.hugging_face, columns_of(spec), values, true);
   return values;

@@ -1,6 +1,6 @@
 // Parameters of a model itself that are trained beside an adapter and stand in its file: PEFT's modules_to_save, which
 // are whole modules, and the biases that its `bias` chooses. They take the place of the model's own: a model carries
-// those of one adapter at a time.
+// those of one adapter at a time. Embedding and head that got rows for new tokens stand there, too, trained or not.
 #pragma once
 
 #include <filesystem>
@@ -18,6 +18,7 @@ namespace tern::models {
 struct SavedParameter {
   ParameterSpec spec;
   std::string name;  // in PEFT's file: "base_model.model.model.norm.weight"
+  bool is_trained = true;
 };
 
 struct SavedModules {
@@ -25,6 +26,8 @@ struct SavedModules {
   // The embedding or the head is among them, and they are one matrix: the head gets a weight of its own, as PEFT trains
   // a copy of each that is named and leaves the other as it was.
   bool unties = false;
+  std::vector<std::string> copies = {};  // of PEFT's file: what it names twice
+
 
   [[nodiscard]] bool has(const std::string& parameter) const;
 };
@@ -39,11 +42,14 @@ struct SavedModules {
 // a checkpoint (fused experts).
 [[nodiscard]] Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<std::string>& names);
 
-// These, and the biases of AdapterConfig::bias: those that transformers names "<module>.bias". Beside a pair PEFT's file
-// calls it "<module>.base_layer.bias". Errors (usage): as above; a bias that is part of another tensor of a checkpoint.
+// These; the biases of AdapterConfig::bias, those that transformers names "<module>.bias"; and what got rows for new
+// tokens. Beside a pair PEFT's file calls them "<module>.base_layer.bias" and so on. Errors (usage): as above; a bias
+// that is part of another tensor of a checkpoint.
 [[nodiscard]] Result<SavedModules> saved_beside(const ModelConfig& config, const AdapterConfig& adapter);
-// A bias of a module that modules_to_save names, as PEFT's `bias` has it once more: of no effect.
-[[nodiscard]] bool is_needless_bias(const std::string& name);
+// Drops what isn't trained and isn't in the file: PEFT leaves out a head beside an adapter on the embedding.
+void drop_absent(SavedModules& modules, const checkpoint::Safetensors& file);
+// A tensor of a module that modules_to_save names, as PEFT writes it once more beside biases or embeddings: of no effect.
+[[nodiscard]] bool is_needless_copy(const std::string& name);
 
 // Gives the head a weight of its own, which is the embedding's until it is trained or read; nothing where it has one.
 // `is_master`: as LoadOptions has it. Throws Failure.
@@ -62,7 +68,7 @@ void require_own_modules(const LoadedModel& model, const std::filesystem::path& 
 [[nodiscard]] std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file,
                                                       const SavedParameter& parameter);
 
-// fp32 numbers of the store in the file's order. Throws Failure (device).
+// Numbers of the store in the file's order. Throws Failure (device).
 [[nodiscard]] std::vector<float> saved_values(const graph::TensorStore& store, const ParameterSpec& spec);
 
 }  // namespace tern::models

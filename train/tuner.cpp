@@ -153,6 +153,16 @@ models::AdapterConfig new_config(const TunerOptions& options, const models::Mode
   return config;
 }
 
+// Beside an adapter only what is named is trained, and so it is in ms-swift.
+void warn_of_untrained_tokens(const models::ModelConfig& model, const models::LoadedAdapter& adapter) {
+  if (model.new_special_tokens.empty()) return;
+  for (const std::string& module : models::embedding_modules(model)) {
+    const auto is_it = [&](const auto& each) { return each.is_trained && each.spec.name == module + ".weight"; };
+    if (adapter.layers.contains(module) || std::any_of(adapter.saved.begin(), adapter.saved.end(), is_it)) return;
+  }
+  log_warn("the embeddings of --new_special_tokens stay as they begin; --modules_to_save embed_tokens lm_head trains them");
+}
+
 void require_biases(const models::AdapterConfig& config, const std::vector<models::SavedParameter>& saved) {
   const auto is_bias = [](const models::SavedParameter& each) { return each.name.ends_with(".bias"); };
   if (config.bias == models::TrainedBiases::none || std::any_of(saved.begin(), saved.end(), is_bias)) return;
@@ -172,6 +182,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
       models::adapter_parts(model.config, "lora", config, chosen_embeddings(options, model.config)).value());
   adapter.saved = models::saved_beside(model.config, config).value().parameters;
   require_biases(config, adapter.saved);
+  warn_of_untrained_tokens(model.config, adapter);
   if (model.store->only_counts()) return adapter;
   if (config.began_as.empty()) {
     init_adapter(*model.store, adapter, options.seed, init.kind);

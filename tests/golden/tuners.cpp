@@ -8,9 +8,11 @@
 #include "golden.h"
 #include "io/json.h"
 #include "models/merge.h"
+#include "models/new_tokens.h"
 #include "models/saved_modules.h"
 #include "session/save_model.h"
 #include "tests/support/temp_dir.h"
+#include "tokenizer/tokenizer.h"
 #include "train/model_saver.h"
 #include "train/trainer.h"
 
@@ -33,7 +35,12 @@ class Tuner : public testing::TestWithParam<const char*> {
       : folder_(fixture(cat("tuners/", GetParam()))),
         numbers_(folder_ / "golden.safetensors"),
         base_(fixture(checkpoint::Safetensors::open(folder_ / "golden.safetensors").value().metadata().at("model"))),
-        base_numbers_(base_ / "golden.safetensors") {}
+        base_numbers_(base_ / "golden.safetensors") {
+    const auto file = checkpoint::Safetensors::open(folder_ / "golden.safetensors").value();
+    const auto tokens = file.metadata().find("tokens");
+    if (tokens == file.metadata().end()) return;
+    for (int i = 0; i < std::stoi(tokens->second); ++i) new_tokens_.push_back(cat("<new", i, ">"));
+  }
 
   // The model with PEFT's adapter as it begins; what that trains is held in fp32.
   struct Adapted {
@@ -41,7 +48,11 @@ class Tuner : public testing::TestWithParam<const char*> {
     models::LoadedAdapter adapter;
   };
   [[nodiscard]] Adapted open(const fs::path& adapter) const {
-    Adapted out{load(base_), {}};
+    auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(base_).value());
+    auto config = models::read_config(*source).value();
+    const auto tokens = static_cast<std::int64_t>(new_tokens_.size());
+    models::add_new_tokens(config, new_tokens_, config.vocab_size + tokens).value();
+    Adapted out{models::load_model(std::move(config), source, cpu_device(), {}).value(), {}};
     out.adapter = models::load_adapter(out.model, "lora", adapter).value();
     return out;
   }
@@ -52,13 +63,26 @@ class Tuner : public testing::TestWithParam<const char*> {
     return prefill_logits(adapted.model, tokens, {rows.end() - 8, rows.end()}, TERN_F32, adapted.adapter.layers);
   }
   void train(Adapted& adapted, const fs::path& output);
+  [[nodiscard]] fs::path with_tokenizer(const fs::path& folder) const;
 
   fs::path folder_;
   Numbers numbers_;
   fs::path base_;
   Numbers base_numbers_;
   StepLog log_;
+  std::vector<std::string> new_tokens_;
 };
+
+// The base model with a tokenizer of a word for each of its rows.
+fs::path Tuner::with_tokenizer(const fs::path& folder) const {
+  fs::copy(base_, folder);
+  io::Json vocabulary = io::Json::object();
+  for (int i = 0; i < 160; ++i) vocabulary.append(cat("w", i), i);
+  const io::Json model = {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "w0"}};
+  const io::Json tokenizer = {{"version", "1.0"}, {"added_tokens", io::Json::array()}, {"model", model}};
+  std::ofstream(folder / "tokenizer.json") << io::write_json(tokenizer);
+  return folder;
+}
 
 void Tuner::train(Adapted& adapted, const fs::path& output) {
   fs::create_directories(output);
@@ -93,7 +117,9 @@ TEST_P(Tuner, TrainsTwentyStepsAsPeftDoes) {
   const Numbers ours(scratch.path() / "adapter_model.safetensors");
   const auto got = ours.with_prefix("");
   const auto want = numbers_.with_prefix("trained/");
-  EXPECT_EQ(got.size(), want.size());
+  const auto& saved = adapted.adapter.saved;
+  const auto kept = std::count_if(saved.begin(), saved.end(), [](const auto& each) { return !each.is_trained; });
+  EXPECT_EQ(got.size(), want.size() + static_cast<std::size_t>(kept));
   for (const auto& [name, values] : want) {
     ASSERT_TRUE(got.contains(name)) << name;
     const auto& all = got.at(name);
@@ -116,7 +142,11 @@ TEST_P(Tuner, KeepsTheNamesAndBitsOfPeft) {
   const Numbers ours(scratch.path() / "adapter_model.safetensors");
   const Numbers theirs(folder_ / "adapter_model.safetensors");
   auto want_tensors = theirs.with_prefix("");
-  std::erase_if(want_tensors, [](const auto& each) { return models::is_needless_bias(each.first); });
+  const bool has_one_matrix = !new_tokens_.empty() && adapted.model.config.tie_word_embeddings;
+  std::erase_if(want_tensors, [&](const auto& each) {
+    const bool is_head = has_one_matrix && each.first == "base_model.model.lm_head.weight";
+    return is_head || models::is_needless_copy(each.first);
+  });
   EXPECT_EQ(ours.with_prefix(""), want_tensors);
   for (const auto& [name, values] : want_tensors) EXPECT_EQ(ours.shape(name), theirs.shape(name)) << name;
   const io::Json want = io::read_json_file(folder_ / "adapter_config.json").value();
@@ -135,20 +165,28 @@ TEST_P(Tuner, MergesIntoAModelOfTheSameLogits) {
   train(adapted, scratch.path() / "trained");  // else a copy is what it was copied from
   models::MergeOptions options;
   options.adapters = {scratch.path() / "trained"};
-  session::merge_adapters(base_, options, TERN_F32, scratch.path() / "merged", false).value();
+  options.new_special_tokens = new_tokens_;
+  const fs::path base = new_tokens_.empty() ? base_ : with_tokenizer(scratch.path() / "base");
+  session::merge_adapters(base, options, TERN_F32, scratch.path() / "merged", false).value();
   auto merged = Adapted{load(scratch.path() / "merged"), {}};
   const auto& trained = adapted.adapter;
   const bool has_head = trained.layers.contains("lm_head") || trained.layers.contains("model.embed_tokens");
   const bool unties = has_head || !adapted.model.config.tie_word_embeddings;
   EXPECT_EQ(merged.model.config.tie_word_embeddings, !unties);
   EXPECT_LE(max_difference(last_logits(merged), last_logits(adapted)), 1e-4);
+  if (new_tokens_.empty()) return;
+  const auto tokenizer = tokenizer::Tokenizer::from_directory(scratch.path() / "merged").value();
+  for (std::size_t i = 0; i < new_tokens_.size(); ++i) {
+    EXPECT_EQ(tokenizer.piece_to_id(new_tokens_[i]), static_cast<int>(160 + i)) << new_tokens_[i];
+  }
+  EXPECT_EQ(merged.model.config.vocab_size, 256);
 }
 
 INSTANTIATE_TEST_SUITE_P(Peft, Tuner,
                          testing::Values("saved-untied", "saved-linear", "saved-tied-both", "saved-tied-embedding",
                                          "saved-tied-head", "embedding-untied", "embedding-tied", "embedding-scaled",
                                          "experts-both", "experts-down", "experts-transposed", "biases",
-                                         "biases-adapted", "biases-saved"),
+                                         "biases-adapted", "biases-saved", "tokens-saved", "tokens-kept", "tokens-adapted"),
                          [](const auto& tested) { return name_of_test(tested.param); });
 
 // One model serves one adapter's modules.
