@@ -19,7 +19,8 @@ std::string free_adapter_name(const models::LoadedModel& model) {
   const auto modules = models::linear_modules(model.config);
   std::string name = "lora";
   const auto taken = [&](const models::LinearModule& module) {
-    return model.store->find(models::lora_layer(name, module.name, {}).lora_a) != nullptr;
+    return model.store->find(models::lora_layer(name, module.name, {}).lora_a) != nullptr ||
+           model.store->find(models::vera_layer(name, module, {}).inner) != nullptr;
   };
   for (int next = 2; std::any_of(modules.begin(), modules.end(), taken); ++next) name = cat("lora", next);
   return name;

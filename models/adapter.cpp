@@ -13,6 +13,7 @@
 #include "models/dora.h"
 #include "models/initial_pairs.h"
 #include "models/stored_tensors.h"
+#include "models/vera.h"
 
 namespace tern::models {
 namespace {
@@ -44,8 +45,14 @@ std::vector<float> floats(const std::string& where, const checkpoint::Safetensor
 bool find_tensors(const checkpoint::Safetensors& file, const std::string& where, const AdapterConfig& config,
                   const LinearModule& module, std::set<std::string>& used) {
   const std::int64_t rank = config.rank_of(module.name);  // in the file
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> wanted = {
-      {peft_name(module.name, "lora_A"), {rank, module.in}}, {peft_name(module.name, "lora_B"), {module.out, rank}}};
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> wanted;
+  if (config.kind == AdapterKind::vera) {
+    wanted = {{peft_vector_name(module.name, kVeraAfter), {module.out}},
+              {peft_vector_name(module.name, kVeraInner), {rank}}};
+  } else {
+    wanted = {{peft_name(module.name, "lora_A"), {rank, module.in}},
+              {peft_name(module.name, "lora_B"), {module.out, rank}}};
+  }
   if (config.use_dora) wanted.push_back({peft_magnitude_name(module.name), {module.out}});
   std::size_t found = 0;
   std::vector<std::string> names;
@@ -61,7 +68,7 @@ bool find_tensors(const checkpoint::Safetensors& file, const std::string& where,
   if (found == 0) return false;
   const std::string at = cat(where, ": module ", module.name);
   if (found < wanted.size()) {
-    throw Failure(data_error(at, found == 1 && wanted.size() == 2 ? "both lora_A and lora_B" : join(names, ", "),
+    throw Failure(data_error(at, wanted.size() == 2 ? cat("both ", names[0], " and ", names[1]) : join(names, ", "),
                              cat(found, " of them"), "the file is damaged: take it from the adapter's source again"));
   }
   if (shapes != theirs) throw Failure(data_error(at, join(shapes, " and "), join(theirs, " and "), kOtherModel));
@@ -127,6 +134,26 @@ void read_pairs(const checkpoint::Safetensors& file, const std::string& where, g
     }
   }
   read_parts(store, adapter.parts, file);
+}
+
+// A shared matrix has rows in the order of PEFT's file.
+void require_plain_rows(const LinearModule& module) {
+  if (module.name != kHeadModule && module.rows.heads == 0) return;
+  throw Failure(usage_error(cat("VeRA on ", module.name, " is not served"),
+                            "leave it out of --target_modules, or train with --tuner_type lora"));
+}
+
+// What all layers take their part of: PEFT's name, and the stored name of the largest.
+std::vector<std::pair<std::string, std::string>> shared_tensors(const graph::TensorStore& store,
+                                                                const LoadedAdapter& adapter) {
+  if (adapter.config.kind != AdapterKind::vera) return {};
+  const auto size = [&](const std::string& stored) { return num_elements(store.at(stored).desc); };
+  std::string a, b;
+  for (const auto& [module, layer] : adapter.layers) {
+    if (a.empty() || size(layer.lora_a) > size(a)) a = layer.lora_a;
+    if (b.empty() || size(layer.lora_b) > size(b)) b = layer.lora_b;
+  }
+  return {{kVeraA, a}, {kVeraB, b}};
 }
 
 // Beside the format in the file's metadata, where it is an adapter that began as a part of the weights.
@@ -200,6 +227,13 @@ std::vector<std::string> select_embeddings(const ModelConfig& config, const std:
   return chosen;
 }
 
+nn::LoraLayer vera_layer(const std::string& adapter, const LinearModule& module, const AdapterConfig& config) {
+  nn::LoraLayer layer{config.rank, 1.0F, stored_vera_a(adapter, module.in), stored_vera_b(adapter, module.out)};
+  layer.inner = cat(adapter, "/", module.name, ".", kVeraInner);
+  layer.after = cat(adapter, "/", module.name, ".", kVeraAfter);
+  return layer;
+}
+
 nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, const AdapterConfig& config) {
   nn::LoraLayer layer{config.rank_of(module), config.scaling_of(module), cat(adapter, "/", module, ".lora_A.weight"),
                       cat(adapter, "/", module, ".lora_B.weight")};
@@ -217,6 +251,17 @@ nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, 
 LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                              const std::vector<LinearModule>& modules) {
   LoadedAdapter made{config, {}, {}, std::make_shared<graph::TensorScope>(model.store, "adapter")};
+  if (config.kind == AdapterKind::vera) {
+    create_projections(*made.tensors, adapter, config, modules);
+    for (const auto& module : modules) {
+      require_plain_rows(module);
+      const nn::LoraLayer layer = vera_layer(adapter, module, config);
+      made.tensors->create(layer.inner, make_desc(TERN_F32, {layer.rank}));
+      made.tensors->create(layer.after, make_desc(TERN_F32, {module.out}));
+      made.layers[module.name] = layer;
+    }
+    return made;
+  }
   for (const auto& module : modules) {
     if (config.use_dora && module.name == kHeadModule) {
       throw Failure(usage_error("DoRA on the head is not served", "drop --use_dora, or leave out lm_head"));
@@ -246,6 +291,10 @@ void add_parts(LoadedAdapter& adapter, AdapterParts parts) {
 
 std::vector<AdapterTensor> tensors_of(const std::string& module, const nn::LoraLayer& layer) {
   if (layer.in_parts) return {};
+  if (!layer.after.empty()) {
+    return {{peft_vector_name(module, kVeraAfter), layer.after, true},
+            {peft_vector_name(module, kVeraInner), layer.inner}};
+  }
   std::vector<AdapterTensor> out = {{peft_name(module, "lora_A"), layer.lora_a, false, layer.initial_a},
                                     {peft_name(module, "lora_B"), layer.lora_b, true, layer.initial_b}};
   if (!layer.magnitude.empty()) out.push_back({peft_magnitude_name(module), layer.magnitude, true});
@@ -270,9 +319,11 @@ std::string peft_name(const std::string& module, const char* part) {
   return cat(kPeftPrefix, module, ".", part, ".weight");
 }
 
-std::string peft_magnitude_name(const std::string& module) {
-  return cat(kPeftPrefix, module, ".lora_magnitude_vector");
+std::string peft_vector_name(const std::string& module, const char* part) {
+  return cat(kPeftPrefix, module, ".", part);
 }
+
+std::string peft_magnitude_name(const std::string& module) { return peft_vector_name(module, "lora_magnitude_vector"); }
 
 Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
                                    const std::filesystem::path& directory, bool to_resume) {
@@ -303,6 +354,7 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     for (const auto& module : adapter_modules(model.config)) {
       if (find_tensors(file, where, config, module, used)) modules.push_back(module);
     }
+    if (config.kind == AdapterKind::vera) used.insert({kVeraA, kVeraB});
     for (const auto& tensor : file.tensors()) {
       if (!used.contains(tensor.name) && !is_needless_copy(tensor.name)) {
         throw Failure(data_error(cat(where, ": tensor ", tensor.name),
@@ -311,6 +363,10 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
       }
     }
     LoadedAdapter loaded = create_adapter(model, adapter, to_resume ? before_doubling(config, file) : config, modules);
+    if (config.kind == AdapterKind::vera) {
+      const LargestLayer largest = largest_of(modules);
+      fill_projections(*model.store, adapter, projections_of(config, file, largest.in, largest.out), modules);
+    }
     loaded.saved = saved.parameters;
     add_parts(loaded, std::move(parts));
     read_pairs(file, where, *model.store, loaded, config.began_as.empty());
@@ -350,6 +406,11 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
   }
   for (const SavedParameter& each : adapter.saved) specs.push_back({each.name, "F32", each.spec.shape});
   for (const AdapterPart& part : adapter.parts) specs.push_back({part.name, "F32", part.shape});
+  const auto shared = shared_tensors(store, adapter);
+  for (const auto& [name, stored] : shared) {
+    const auto shape = shape_of(store.at(stored).desc);
+    specs.push_back({name, "F32", {shape.begin(), shape.end()}});
+  }
   checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
   if (!adapter.config.began_as.empty()) {
@@ -364,6 +425,11 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
   for (const AdapterPart& part : adapter.parts) {
     const std::vector<float> values = part_values(store, part);
     writer.write(part.name, std::as_bytes(std::span(values))).value();
+  }
+  for (const auto& [name, stored] : shared) {
+    std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(stored).desc)));
+    store.download(stored, std::as_writable_bytes(std::span(values)));
+    writer.write(name, std::as_bytes(std::span(values))).value();
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto read = [&](const std::string& stored) {

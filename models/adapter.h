@@ -17,6 +17,8 @@
 namespace tern::models {
 
 inline constexpr const char* kHeadModule = "lm_head";
+inline constexpr const char* kVeraInner = "vera_lambda_d";  // nn::LoraLayer::inner in PEFT's file
+inline constexpr const char* kVeraAfter = "vera_lambda_b";  // and after
 
 // A linear layer of the model that an adapter can sit on.
 struct LinearModule {
@@ -38,6 +40,8 @@ struct LinearModule {
                                                          const std::vector<std::string>& targets);
 
 // Stored names of what a module has; `adapter` keeps several apart in one store.
+[[nodiscard]] nn::LoraLayer vera_layer(const std::string& adapter, const LinearModule& module,
+                                       const AdapterConfig& config);
 [[nodiscard]] nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module,
                                        const AdapterConfig& config);
 
@@ -80,7 +84,8 @@ void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const
 
 // PEFT's name of a stored adapter tensor: "base_model.model.<module>.lora_A.weight".
 [[nodiscard]] std::string peft_name(const std::string& module, const char* part);
-// DoRA's, which PEFT names without ".weight".
+// Of a vector, which PEFT names without ".weight"; DoRA's.
+[[nodiscard]] std::string peft_vector_name(const std::string& module, const char* part);
 [[nodiscard]] std::string peft_magnitude_name(const std::string& module);
 
 // Writes both files into an existing directory; tensors as fp32, bit by bit what is on the device.

@@ -14,6 +14,7 @@
 #include "models/initial_pairs.h"
 #include "models/parameter_reader.h"
 #include "models/saved_modules.h"
+#include "models/vera.h"
 #include "models/write_weights.h"
 
 namespace tern::models {
@@ -26,6 +27,7 @@ struct HostAdapter {
   std::string where;
   SavedModules saved;
   PartDeltas parts;
+  Projections projections = {};  // of VeRA
 };
 
 // `shape`: [rows, columns], or [rows] of a vector.
@@ -66,8 +68,26 @@ void take_off_initial(const HostAdapter& adapter, ParameterReader& reader, const
   pair.rank *= 2;
 }
 
+// As a pair without factors.
+std::optional<Pair> read_vera_pair(const HostAdapter& adapter, const ParameterSpec& weight,
+                                   std::set<std::string>& used) {
+  const std::string module = module_of(weight);
+  const auto* inner = adapter.file.tensor(peft_vector_name(module, kVeraInner));
+  const auto* after = adapter.file.tensor(peft_vector_name(module, kVeraAfter));
+  if (inner == nullptr || after == nullptr || !adapter.config.selects(module)) return std::nullopt;
+  const std::int64_t rank = adapter.config.rank, in = weight.shape[1];
+  Pair pair{adapter.projections.a_of(in), adapter.projections.b_of(weight.shape[0]), rank, 1.0F};
+  const std::vector<float> of_rank = read_f32(adapter, *inner, {rank});
+  const std::vector<float> of_rows = read_f32(adapter, *after, {weight.shape[0]});
+  for (std::size_t i = 0; i < pair.a.size(); ++i) pair.a[i] *= of_rank[i / static_cast<std::size_t>(in)];
+  for (std::size_t i = 0; i < pair.b.size(); ++i) pair.b[i] *= of_rows[i / static_cast<std::size_t>(rank)];
+  used.insert({inner->name, after->name});
+  return pair;
+}
+
 // As the file has it; absent where the adapter lacks this layer. Puts the tensors' names into `used`.
 std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight, std::set<std::string>& used) {
+  if (adapter.config.kind == AdapterKind::vera) return read_vera_pair(adapter, weight, used);
   const std::string module = module_of(weight);
   const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
@@ -154,9 +174,20 @@ void require_all_used(const HostAdapter& adapter, std::size_t pairs) {
                            "the adapter is of another model: name the one it was trained on"));
 }
 
+void read_projections(HostAdapter& adapter, const ModelConfig& config) {
+  if (adapter.config.kind != AdapterKind::vera) return;
+  auto modules = linear_modules(config);
+  std::erase_if(modules, [&](const LinearModule& module) { return !adapter.config.selects(module.name); });
+  const LargestLayer largest = largest_of(modules);
+  adapter.projections = projections_of(adapter.config, adapter.file, largest.in, largest.out);
+}
+
 bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
   const std::string module = module_of(spec);
   if (!spec.is_linear && module != kHeadModule) return false;
+  if (adapter.config.kind == AdapterKind::vera) {
+    return spec.is_linear && adapter.file.tensor(peft_vector_name(module, kVeraAfter)) != nullptr;
+  }
   return adapter.file.tensor(peft_name(module, "lora_A")) != nullptr &&
          adapter.file.tensor(peft_name(module, "lora_B")) != nullptr;
 }
@@ -235,8 +266,12 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
     PartDeltas parts(config, its, file);
     state_->adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),
                                 std::move(saved), std::move(parts)});
+    read_projections(state_->adapters.back(), config);
     const HostAdapter& adapter = state_->adapters.back();
     std::set<std::string> used;  // tensors
+    for (const char* shared : {kVeraA, kVeraB}) {
+      if (adapter.config.kind == AdapterKind::vera && adapter.file.tensor(shared) != nullptr) used.insert(shared);
+    }
     for (const ParameterSpec& spec : state_->specs) {
       const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
       if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);

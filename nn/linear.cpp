@@ -3,10 +3,12 @@
 #include "accel/kernel.h"
 #include "nn/dora.h"
 #include "nn/scale.h"
+#include "ops/axpby.h"
 #include "ops/build.h"
 #include "ops/dropout.h"
 #include "ops/matmul.h"
 #include "ops/matmul_q.h"
+#include "ops/mul.h"
 
 namespace tern::nn {
 namespace {
@@ -36,8 +38,16 @@ Value adapter_input(Context& context, Value x) {
 
 namespace {
 
-// y + scaling (x A^T) B^T; without y in fp32.
-Value add_low_rank(Context& context, const std::string& a, const std::string& b, float scaling, Value x, Value y) {
+// x [rows, width] by a stored vector [width], in fp32.
+Value by_factors(Context& context, Value x, const std::string& factors) {
+  graph::Graph& graph = context.graph();
+  const Value vector = context.weight(factors);
+  return ops::mul(graph, x, ops::broadcast_rows(graph, vector, graph.desc(x)), {.needs = context.options().needs});
+}
+
+// y + scaling (x A^T) B^T; without y in fp32. `inner`: factors of x A^T.
+Value add_low_rank(Context& context, const std::string& a, const std::string& b, float scaling, Value x, Value y,
+                   const std::string& inner = {}) {
   graph::Graph& graph = context.graph();
   const BuildOptions& build = context.options();
   // Adapters are small and carry the whole training signal: their products stay in fp32.
@@ -46,7 +56,8 @@ Value add_low_rank(Context& context, const std::string& a, const std::string& b,
   down.compute = TERN_F32;
   down.alpha = scaling;
   down.needs = build.needs;
-  const Value low = ops::matmul(graph, x, context.weight(a), down);  // [rows, rank]
+  Value low = ops::matmul(graph, x, context.weight(a), down);  // [rows, rank]
+  if (!inner.empty()) low = by_factors(context, low, inner);
   ops::MatmulOptions up;
   up.transpose_b = true;
   up.compute = TERN_F32;
@@ -96,7 +107,14 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
 }
 
 Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) {
-  return add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, x, y);
+  if (adapter.after.empty()) {
+    return add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, x, y, adapter.inner);
+  }
+  const Value whole = add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, x, {}, adapter.inner);
+  const Value added = by_factors(context, whole, adapter.after);
+  if (!y.present()) return added;
+  graph::Graph& graph = context.graph();
+  return ops::axpby(graph, added, y, {.a = 1, .b = 1, .out = graph.desc(y).dtype, .needs = context.options().needs});
 }
 
 Value linear(Context& context, const std::string& module, Value x) {

@@ -21,7 +21,7 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
 
 // An adapter's input, with dropout where it is drawn: x [rows, in] -> [rows, in].
 Value adapter_input(Context& context, Value x);
-// y + scaling (x A^T) B^T in y's dtype: x [rows, in], y [rows, out].
+// What the adapter adds to y, in y's dtype, else in fp32: x [rows, in], y [rows, out] or absent.
 Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y);
 
 }  // namespace tern::nn

@@ -68,12 +68,37 @@ std::vector<std::string> chosen_embeddings(const TunerOptions& options, const mo
   return models::select_embeddings(model, options.target_modules);
 }
 
+// ms-swift's choice where layers differ in shape: those of the shape of the first target whose name has a v.
+void keep_one_shape(std::vector<models::LinearModule>& chosen) {
+  const auto shape = [](const models::LinearModule& module) { return std::pair(module.in, module.out); };
+  const bool is_one = std::all_of(chosen.begin(), chosen.end(),
+                                  [&](const auto& module) { return shape(module) == shape(chosen.front()); });
+  if (is_one) return;
+  const auto last = [](const std::string& name) { return name.substr(name.rfind('.') + 1); };
+  const auto has_v = [&](const auto& module) { return last(module.name).find('v') != std::string::npos; };
+  const auto model = std::find_if(chosen.begin(), chosen.end(), has_v);
+  if (model == chosen.end()) {
+    throw Failure(usage_error("--tuner_type vera needs layers of one shape, and those that are chosen differ",
+                              "name layers of one shape with --target_modules"));
+  }
+  const auto wanted = shape(*model);
+  std::set<std::string> names;
+  for (const auto& module : chosen) {
+    if (shape(module) == wanted) names.insert(last(module.name));
+  }
+  std::erase_if(chosen, [&](const auto& module) { return !names.contains(last(module.name)); });
+  log_info(cat("--tuner_type vera takes layers of one shape: ", join({names.begin(), names.end()}, ", ")));
+}
+
 // A layer that is trained in full gets no adapter, as PEFT has it.
 std::vector<models::LinearModule> chosen_modules(const TunerOptions& options, const models::ModelConfig& model) {
   auto chosen = target_modules(options, model);
   const auto names = models::saved_module_names(model, options.modules_to_save);
   const auto saved = models::saved_modules(model, names).value();
   std::erase_if(chosen, [&](const auto& module) { return saved.has(module.name + ".weight"); });
+  if (options.kind == models::AdapterKind::vera && options.target_regex.empty() && !chosen.empty()) {
+    keep_one_shape(chosen);
+  }
   if (chosen.empty() && chosen_embeddings(options, model).empty() && options.target_parameters.empty()) {
     throw Failure(usage_error("--modules_to_save trains every layer in full that --target_modules names",
                               "name other layers, or train them all with --tuner_type full"));
@@ -96,11 +121,14 @@ void require_same(const TunerOptions& options, const models::ModelConfig& model,
   const auto compare = [&](const char* flag, const auto& asked, const auto& trained) {
     if (asked) require(flag, *asked == trained, cat(trained), cat(*asked));
   };
-  compare("lora_rank", options.lora_rank, had.rank);
+  const bool is_vera = had.kind == models::AdapterKind::vera;
+  compare(is_vera ? "vera_rank" : "lora_rank", options.lora_rank, had.rank);
   compare("lora_alpha", options.lora_alpha, had.alpha);
-  compare("lora_dropout", options.lora_dropout, had.dropout);
+  compare(is_vera ? "vera_dropout" : "lora_dropout", options.lora_dropout, had.dropout);
   compare("use_rslora", options.use_rslora, had.use_rslora);
   compare("use_dora", options.use_dora, had.use_dora);
+  compare("vera_projection_prng_key", options.vera_projection_prng_key, had.projection_prng_key);
+  compare("vera_d_initial", options.vera_d_initial, had.d_initial);
   if (options.lora_bias) {
     require("lora_bias", *options.lora_bias == had.bias, std::string(word_of(had.bias)),
             std::string(word_of(*options.lora_bias)));
@@ -142,6 +170,9 @@ models::AdapterConfig new_config(const TunerOptions& options, const models::Mode
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   config.use_dora = options.use_dora.value_or(config.use_dora);
   config.bias = options.lora_bias.value_or(config.bias);
+  config.kind = options.kind;
+  config.projection_prng_key = options.vera_projection_prng_key.value_or(config.projection_prng_key);
+  config.d_initial = options.vera_d_initial.value_or(config.d_initial);
   config.began_as = init_options(options).began_as();
   config.target_modules = target_names(model, chosen_modules(options, model));
   for (const std::string& module : chosen_embeddings(options, model)) {
@@ -184,6 +215,10 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   require_biases(config, adapter.saved);
   warn_of_untrained_tokens(model.config, adapter);
   if (model.store->only_counts()) return adapter;
+  if (config.kind == models::AdapterKind::vera) {
+    init_vera(*model.store, "lora", adapter, chosen_modules(options, model.config));
+    return adapter;
+  }
   if (config.began_as.empty()) {
     init_adapter(*model.store, adapter, options.seed, init.kind);
   } else {
@@ -200,7 +235,9 @@ models::LoadedAdapter make_adapter(const TunerOptions& options, models::LoadedMo
   auto adapter = models::load_adapter(model, "lora", from, !checkpoint.empty()).value();
   if (!checkpoint.empty()) require_same(options, model.config, adapter);
   log_info(cat("adapter: ", from.string(), ", rank ", adapter.config.rank, ", alpha ", adapter.config.alpha,
-               ", dropout ", adapter.config.dropout, adapter.config.use_dora ? ", with magnitudes (DoRA)" : ""));
+               ", dropout ", adapter.config.dropout,
+               adapter.config.kind == models::AdapterKind::vera ? ", of two random matrices (VeRA)" : "",
+               adapter.config.use_dora ? ", with magnitudes (DoRA)" : ""));
   return adapter;
 }
 

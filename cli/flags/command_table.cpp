@@ -29,7 +29,7 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kOtherTuners = {"tuner_type=llamapro", "tuner_type=adalora", "tuner_type=vera",      "tuner_type=longlora",
+const Names kOtherTuners = {"tuner_type=llamapro", "tuner_type=adalora", "tuner_type=longlora",
                             "tuner_type=adapter",  "tuner_type=boft",    "tuner_type=fourierft", "tuner_type=reft",
                             "tuner_type=bone",     "tuner_type=ia3"};
 const Names kGenerationPending = {"num_beams"};

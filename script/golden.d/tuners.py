@@ -15,7 +15,7 @@ import zlib
 
 sys.path.append(sys.path.pop(0))  # beside this file lies a tokenizers.py
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model, get_peft_model_state_dict
+from peft import LoraConfig, PeftModel, VeraConfig, get_peft_model, get_peft_model_state_dict
 from safetensors.torch import load_file, save_file
 
 import models as tiny
@@ -43,12 +43,15 @@ CASES = {
     "tokens-saved": ("llama-untied", dict(target_modules=["q_proj"], modules_to_save=["embed_tokens", "lm_head"], tokens=3)),
     "tokens-kept": ("llama-tied", dict(target_modules=["q_proj", "v_proj"], tokens=3)),
     "tokens-adapted": ("llama-tied", dict(target_modules=["q_proj", "embed_tokens"], tokens=3)),
+    # Layers of several shapes.
+    "vera": ("qwen2-tied", dict(target_modules=["q_proj", "v_proj", "down_proj"], modules_to_save=["norm"], vera=dict(r=6, projection_prng_key=7))),
     "embedding-scaled": ("gemma3-tied", dict(target_modules=["embed_tokens", "o_proj"])),
 }
 
 
 # What PEFT calls a module that is saved whole once more, where biases or embeddings are saved as well.
 COPIES = tuple(f".{owner}.{kind}" for owner in ("original_module", "modules_to_save") for kind in ("bias", "weight"))
+PROJECTIONS = ("base_model.vera_A", "base_model.vera_B")
 KEPT_LOGITS, KEPT_NUMBERS = 8, 256
 
 
@@ -60,7 +63,7 @@ def random_halves(model, scale=0.08):
     """Neither half of a pair is zero, so that both have a gradient at the first step."""
     with torch.no_grad():
         for name, p in model.named_parameters():
-            if "lora_" in name:
+            if "lora_" in name or "vera_lambda" in name:
                 p.copy_(torch.randn(p.shape) * scale)
 
 
@@ -75,6 +78,7 @@ def load_with_tokens(base, count):
 def make(output, case):
     name, options = CASES[case]
     options = dict(options)
+    vera = options.pop("vera", None)
     tokens = options.pop("tokens", 0)
     whole = tokens > 0  # PEFT's own "auto" says so of a model whose vocabulary grew
     torch.manual_seed(zlib.crc32(case.encode()))
@@ -83,7 +87,7 @@ def make(output, case):
     numbers = load_file(os.path.join(base, "golden.safetensors"))
     lengths = numbers["lengths"].tolist()
     samples = list(zip(numbers["ids"].long().split(lengths), numbers["supervised"].bool().split(lengths)))
-    config = LoraConfig(r=2, lora_alpha=4, lora_dropout=0.0, init_lora_weights=False, task_type="CAUSAL_LM", **options)
+    config = VeraConfig(task_type="CAUSAL_LM", **options, **vera) if vera else LoraConfig(r=2, lora_alpha=4, lora_dropout=0.0, init_lora_weights=False, task_type="CAUSAL_LM", **options)
     model = get_peft_model(load_with_tokens(base, tokens), config)
     random_halves(model)
     model.save_pretrained(folder, save_embedding_layers=whole)
@@ -105,7 +109,7 @@ def make(output, case):
     trained = {key: tensor for key, tensor in trained.items() if not tokens or not key.endswith(COPIES)}
     assert trained.keys() == begun.keys(), trained.keys() ^ begun.keys()
     for key, tensor in trained.items():
-        if key.endswith(COPIES):
+        if key.endswith(COPIES) or key in PROJECTIONS:
             continue
         if tokens and key.endswith(("embed_tokens.weight", "lm_head.weight", "embed_tokens.base_layer.weight")) \
                 and "modules_to_save" not in options:

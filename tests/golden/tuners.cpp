@@ -10,6 +10,7 @@
 #include "models/merge.h"
 #include "models/new_tokens.h"
 #include "models/saved_modules.h"
+#include "models/vera.h"
 #include "session/save_model.h"
 #include "tests/support/temp_dir.h"
 #include "tokenizer/tokenizer.h"
@@ -119,7 +120,8 @@ TEST_P(Tuner, TrainsTwentyStepsAsPeftDoes) {
   const auto want = numbers_.with_prefix("trained/");
   const auto& saved = adapted.adapter.saved;
   const auto kept = std::count_if(saved.begin(), saved.end(), [](const auto& each) { return !each.is_trained; });
-  EXPECT_EQ(got.size(), want.size() + static_cast<std::size_t>(kept));
+  const std::size_t shared = adapted.adapter.config.kind == models::AdapterKind::vera ? 2 : 0;
+  EXPECT_EQ(got.size(), want.size() + static_cast<std::size_t>(kept) + shared);
   for (const auto& [name, values] : want) {
     ASSERT_TRUE(got.contains(name)) << name;
     const auto& all = got.at(name);
@@ -186,8 +188,19 @@ INSTANTIATE_TEST_SUITE_P(Peft, Tuner,
                          testing::Values("saved-untied", "saved-linear", "saved-tied-both", "saved-tied-embedding",
                                          "saved-tied-head", "embedding-untied", "embedding-tied", "embedding-scaled",
                                          "experts-both", "experts-down", "experts-transposed", "biases",
-                                         "biases-adapted", "biases-saved", "tokens-saved", "tokens-kept", "tokens-adapted"),
+                                         "biases-adapted", "biases-saved", "tokens-saved", "tokens-kept", "tokens-adapted", "vera"),
                          [](const auto& tested) { return name_of_test(tested.param); });
+
+// What a file without them is drawn from again.
+TEST(Vera, DrawsItsMatricesAsPyTorchDoes) {
+  const Numbers file(fixture("tuners/vera") / "adapter_model.safetensors");
+  const auto config = models::read_adapter_config(fixture("tuners/vera")).value();
+  EXPECT_EQ(config.projection_prng_key, 7);
+  const auto a_shape = file.shape(models::kVeraA), b_shape = file.shape(models::kVeraB);
+  const auto drawn = models::drawn_projections(config, a_shape.at(1), b_shape.at(0));
+  EXPECT_LE(max_difference(drawn.a, file.floats(models::kVeraA)), 1e-7);
+  EXPECT_LE(max_difference(drawn.b, file.floats(models::kVeraB)), 1e-7);
+}
 
 // One model serves one adapter's modules.
 TEST(SavedModules, AreNotMixedWithAnotherAdapter) {
