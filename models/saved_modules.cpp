@@ -34,21 +34,16 @@ bool is_inside(const std::string& parameter, const std::string& module_ends_with
   return false;
 }
 
-// Whether a checkpoint has a tensor of its own for it, whose numbers are rows of the parameter.
-bool has_own_tensor(const ParameterSpec& spec) {
-  const ParameterSource& source = spec.hugging_face;
-  return source.tensors.size() == 1 && !source.is_stack && source.joined.empty() && source.tensor_rows == 0 &&
-         !transposes_any(source) && source.woven_columns == 0 && source.shape.empty();
-}
-
-// And that is what the model calls it, too.
+// Whether PEFT's name of it is the checkpoint's, and the file's numbers are rows of the parameter.
 bool is_plain(const ParameterSpec& spec) {
-  return spec.hugging_face.tensors == std::vector{spec.name} && has_own_tensor(spec);
+  const ParameterSource& source = spec.hugging_face;
+  return source.tensors == std::vector{spec.name} && !source.is_stack && source.joined.empty() &&
+         source.tensor_rows == 0 && !transposes_any(source) && source.woven_columns == 0 && source.shape.empty();
 }
 
 constexpr std::string_view kBias = ".bias";
 
-// Whether transformers has it as the bias of a module.
+// Whether transformers has it as the bias of a module, which no checkpoint keeps within another tensor.
 bool is_bias_of_module(const ParameterSpec& spec) { return spec.hugging_face.tensors.front().ends_with(kBias); }
 
 // The modules that the adapter has a pair beside.
@@ -68,17 +63,13 @@ void add_biases(const ModelConfig& config, const AdapterConfig& adapter, const s
                 SavedModules& out) {
   if (adapter.bias == TrainedBiases::none) return;
   for (const ParameterSpec& spec : parameters_of(config)) {
-    if (!is_bias_of_module(spec) || spec.is_buffer || spec.is_frozen || out.has(spec.name)) continue;
+    if (!is_bias_of_module(spec) || spec.is_buffer || out.has(spec.name)) continue;
     const std::string module = spec.name.substr(0, spec.name.rfind('.'));
     const bool is_adapted = adapted.contains(module);
     if (!is_adapted && adapter.bias == TrainedBiases::lora_only) continue;
-    if (!has_own_tensor(spec)) {
-      throw Failure(usage_error(cat("--lora_bias ", word_of(adapter.bias), " chooses ", spec.name,
-                                    ", which PEFT's file would hold as a part of another tensor"),
-                                "give --lora_bias none, or train such a model with --tuner_type full"));
-    }
-    out.parameters.push_back({spec, is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias)
-                                               : kPeftPrefix + spec.hugging_face.tensors.front()});
+    const std::string name = is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias)
+                                        : kPeftPrefix + spec.hugging_face.tensors.front();
+    out.parameters.push_back({spec, name, !spec.is_frozen});
   }
 }
 

@@ -43,10 +43,9 @@ struct SavedModules {
 [[nodiscard]] Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<std::string>& names);
 
 // These; the biases of AdapterConfig::bias, those that transformers names "<module>.bias"; and what got rows for new
-// tokens. Beside a pair PEFT's file calls them "<module>.base_layer.bias" and so on. Errors (usage): as above; a bias
-// that is part of another tensor of a checkpoint.
+// tokens. Beside a pair PEFT's file calls them "<module>.base_layer.bias" and so on. Errors (usage): as above.
 [[nodiscard]] Result<SavedModules> saved_beside(const ModelConfig& config, const AdapterConfig& adapter);
-// Drops what isn't trained and isn't in the file: PEFT leaves out a head beside an adapter on the embedding.
+// Drops what isn't trained and isn't in the file: PEFT leaves out a grown head beside an adapter on the embedding.
 void drop_absent(SavedModules& modules, const checkpoint::Safetensors& file);
 // A tensor of a module that modules_to_save names, as PEFT writes it once more beside biases or embeddings: of no effect.
 [[nodiscard]] bool is_needless_copy(const std::string& name);

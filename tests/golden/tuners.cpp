@@ -16,6 +16,7 @@
 #include "tokenizer/tokenizer.h"
 #include "train/model_saver.h"
 #include "train/trainer.h"
+#include "train/tuner.h"
 
 namespace tern::golden {
 namespace {
@@ -200,6 +201,69 @@ TEST(Vera, DrawsItsMatricesAsPyTorchDoes) {
   const auto drawn = models::drawn_projections(config, a_shape.at(1), b_shape.at(0));
   EXPECT_LE(max_difference(drawn.a, file.floats(models::kVeraA)), 1e-7);
   EXPECT_LE(max_difference(drawn.b, file.floats(models::kVeraB)), 1e-7);
+}
+
+// The choice that ms-swift makes of layers that differ in shape.
+TEST(Vera, SitsOnLayersOfOneShape) {
+  auto model = load(fixture("qwen2-tied"));
+  train::TunerOptions options;
+  options.kind = models::AdapterKind::vera;
+  options.lora_rank = 4;
+  const auto tuner = train::make_tuner(options, model, "m", fixture("qwen2-tied"), {}).value();
+  std::set<std::string> names;
+  for (const auto& [module, layer] : tuner->adapter.layers) names.insert(module.substr(module.rfind('.') + 1));
+  EXPECT_EQ(names, (std::set<std::string>{"k_proj", "v_proj"}));
+  EXPECT_EQ(tuner->trainable.size(), 8U);
+  auto other = load(fixture("qwen2-tied"));
+  options.target_modules = {"q_proj", "down_proj"};
+  const auto refused = train::make_tuner(options, other, "m", fixture("qwen2-tied"), {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().line().find("needs layers of one shape"), std::string::npos) << refused.error().line();
+}
+
+TEST(Vera, IsNotForTheHeadNorForRowsInAnotherOrder) {
+  for (const auto& [name, target] : {std::pair{"llama-untied", "lm_head"}, {"qwen3-next-untied", "in_proj_qkvz"}}) {
+    auto model = load(fixture(name));
+    train::TunerOptions options;
+    options.kind = models::AdapterKind::vera;
+    options.target_modules = {target};
+    const auto refused = train::make_tuner(options, model, "m", fixture(name), {});
+    ASSERT_FALSE(refused.ok()) << name;
+    EXPECT_NE(refused.error().line().find("is not served"), std::string::npos) << refused.error().line();
+  }
+}
+
+// A file whose matrices are too small for the model.
+TEST(Vera, MatricesMustFitTheLayers) {
+  const Scratch scratch;
+  const auto file = checkpoint::Safetensors::open_directory(fixture("tuners/vera"), "adapter_model").value();
+  std::vector<checkpoint::TensorSpec> specs;
+  for (const auto& tensor : file.tensors()) {
+    auto shape = tensor.shape;
+    if (tensor.name == models::kVeraB) shape[0] /= 2;
+    specs.push_back({tensor.name, "F32", shape});
+  }
+  checkpoint::SafetensorsWriteOptions options;
+  options.stem = "adapter_model";
+  auto writer = checkpoint::SafetensorsWriter::create(scratch.path(), specs, options).value();
+  for (const auto& tensor : file.tensors()) {
+    const auto bytes = std::span(tensor.bytes);
+    writer.write(tensor.name, tensor.name == models::kVeraB ? bytes.first(bytes.size() / 2) : bytes).value();
+  }
+  writer.finish().value();
+  fs::copy_file(fixture("tuners/vera") / "adapter_config.json", scratch.path() / "adapter_config.json");
+  auto model = load(fixture("qwen2-tied"));
+  const auto loaded = models::load_adapter(model, "lora", scratch.path());
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_NE(loaded.error().line().find("for layers of up to 64 outputs"), std::string::npos) << loaded.error().line();
+}
+
+TEST(NewTokens, AreForLanguageModels) {
+  const auto source = checkpoint::CheckpointSource::open(fixture("bert")).value();
+  auto config = models::read_config(source, models::Heads::any).value();
+  const auto added = models::add_new_tokens(config, {"<new>"}, 1000);
+  ASSERT_FALSE(added.ok());
+  EXPECT_NE(added.error().line().find("--new_special_tokens is for language models"), std::string::npos);
 }
 
 // One model serves one adapter's modules.
