@@ -171,23 +171,6 @@ void make_shard_index(CaseBuilder& b) {
   b.out(TERN_SHARD_INDEX_Y, TERN_I32, {capacity}, 0);
 }
 
-void make_dropout(CaseBuilder& b) {
-  const Shape shape = matrix(b);
-  const std::int64_t rows = b.count_for(shape[0]);
-  b.attrs(tern_dropout_attrs{b.variant().option == 2 ? 0.5F : 0.1F, 7});
-  b.real(TERN_DROPOUT_X, b.variant().in, shape, 0);
-  std::vector<std::int64_t> keys(static_cast<std::size_t>(rows));
-  for (std::int64_t& key : keys) key = static_cast<std::int64_t>(b.random().bits());
-  b.integers(TERN_DROPOUT_KEYS, TERN_I64, {shape[0]}, keys, 0);
-  if (b.variant().option == 1) {
-    std::vector<std::int64_t> mask(static_cast<std::size_t>(rows * shape[1]));
-    for (std::int64_t& keep : mask) keep = b.random().below(3) != 0 ? 1 : 0;
-    b.integers(TERN_DROPOUT_MASK, TERN_U8, shape, mask, 0);
-  }
-  b.out(TERN_DROPOUT_Y, b.variant().out, shape, 0);
-  if (b.variant().alias) b.share(TERN_DROPOUT_Y, TERN_DROPOUT_X);
-}
-
 void make_sum_squares(CaseBuilder& b) {
   const Shape shape = matrix(b);
   b.count_for(shape[0]);
@@ -224,7 +207,6 @@ constexpr Recipe kRecipes[] = {
     {TERN_OP_SOFTCAP, kSizes, 3, kUsual | kDtypes | kMixed | kAliases | kRows, make_softcap},
     {TERN_OP_FILL, kSizes, 3, kLayouts | kDynamic | kDtypes | kRows, make_fill},
     {TERN_OP_SHARD_INDEX, kSizes, 2, kLayouts | kDynamic | kRows, make_shard_index},
-    {TERN_OP_DROPOUT, kSizes, 3, kUsual | kDtypes | kMixed | kAccumulates | kAliases | kRows, make_dropout},
     {TERN_OP_SUM_SQUARES, kSizes, 1, kUsual | kDtypes | kAccumulates | kReduces, make_sum_squares},
     {TERN_OP_ALL_FINITE, kSizes, 2, kUsual | kDtypes | kAccumulates, make_all_finite},
 };

@@ -14,7 +14,8 @@ namespace {
 using Shape = CaseBuilder::Shape;
 
 // Vectors and matrices, whose rows may be padded; the last is shared among threads.
-const std::array<Shape, 6> kParameters = {Shape{1024}, Shape{3, 11}, Shape{1031}, Shape{1}, Shape{0}, Shape{300, 1001}};
+const std::array<Shape, 7> kParameters = {Shape{1024},   Shape{3, 11}, Shape{1031},     Shape{1},
+                                          Shape{260, 9}, Shape{0},     Shape{300, 1001}};
 
 std::int64_t elements_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

@@ -11,8 +11,9 @@ namespace {
 
 std::vector<Recipe> collect() {
   std::vector<Recipe> all;
-  for (auto part : {element_recipes(), product_recipes(), layer_recipes(), attention_recipes(), cache_recipes(),
-                    expert_recipes(), recurrent_recipes(), head_recipes(), index_recipes(), optimizer_recipes()}) {
+  for (auto part : {element_recipes(), adapter_recipes(), product_recipes(), layer_recipes(), attention_recipes(),
+                    cache_recipes(), expert_recipes(), recurrent_recipes(), head_recipes(), index_recipes(),
+                    optimizer_recipes()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   std::sort(all.begin(), all.end(), [](const Recipe& a, const Recipe& b) { return a.op < b.op; });

@@ -47,6 +47,7 @@ struct CaseSource {
                                                    bool any_tails = false);
 
 std::span<const Recipe> element_recipes();  // movement and arithmetic
+std::span<const Recipe> adapter_recipes();  // dropout and low-rank products
 std::span<const Recipe> product_recipes();  // and tables
 std::span<const Recipe> layer_recipes();    // norms, rotations, activations
 std::span<const Recipe> attention_recipes();
@@ -54,7 +55,7 @@ std::span<const Recipe> cache_recipes();
 std::span<const Recipe> index_recipes();      // keys that are chosen
 std::span<const Recipe> expert_recipes();     // mixtures of experts
 std::span<const Recipe> recurrent_recipes();  // states carried through sequences
-std::span<const Recipe> head_recipes();       // loss, adamw, sampler
-std::span<const Recipe> optimizer_recipes();  // the other optimizers
+std::span<const Recipe> head_recipes();       // loss, sampler
+std::span<const Recipe> optimizer_recipes();
 
 }  // namespace tern::conformance

@@ -5,7 +5,6 @@
 #include "ops/build.h"
 #include "ops/cast_copy.h"
 #include "ops/dequantize.h"
-#include "ops/matmul.h"
 #include "ops/softcap.h"
 
 namespace tern::nn {
@@ -50,7 +49,7 @@ Value side_by_side(Context& context, Value a, Value b) {
 Value logits(Context& context, const Head& head, Value rows) {
   const Value x = scaled(context, head, rows);
   Value z = product(context, x, context.weight(head.weight), {}, TERN_F32, context.options().compute);
-  if (const LoraLayer* adapter = adapter_of(context)) z = add_adapter(context, *adapter, x, z);
+  if (const LoraLayer* adapter = adapter_of(context)) z = add_adapter(context, *adapter, x, {}, z);
   if (head.softcap == 0.0F) return z;
   return ops::softcap(context.graph(), z, {.cap = head.softcap, .needs = context.options().needs});
 }
@@ -65,12 +64,7 @@ ops::LinearCrossEntropyOut cross_entropy(Context& context, const Head& head, Val
   Value w = context.weight(head.weight);
   if (const LoraLayer* adapter = adapter_of(context)) {
     // The logits are never held, so the adapter is further columns of the product: [x | scaling drop(x) A^T] [W | B]^T.
-    ops::MatmulOptions down;
-    down.transpose_b = true;
-    down.compute = TERN_F32;
-    down.alpha = adapter->scaling;
-    down.needs = options.needs;
-    const Value low = ops::matmul(graph, adapter_input(context, x), context.weight(adapter->lora_a), down);
+    const Value low = shrink(context, adapter->lora_a, adapter->scaling, x, adapter_dropout(context, x));
     x = side_by_side(context, x, low);
     if (is_quantised(graph.desc(w))) w = ops::dequantize(graph, w, TERN_F32, options.needs);
     w = side_by_side(context, w, context.weight(adapter->lora_b));

@@ -6,6 +6,7 @@
 #include "ops/axpby.h"
 #include "ops/build.h"
 #include "ops/dropout.h"
+#include "ops/lora_shrink.h"
 #include "ops/matmul.h"
 #include "ops/matmul_q.h"
 #include "ops/mul.h"
@@ -23,17 +24,35 @@ Value dropout_mask(Context& context, std::int32_t site, Value x) {
 
 }  // namespace
 
-Value adapter_input(Context& context, Value x) {
+AdapterDropout adapter_dropout(Context& context, Value x) {
   const BuildOptions& build = context.options();
-  const std::int32_t site = context.next_dropout_site();
-  if (!build.training || build.lora_dropout <= 0.0F || !context.dropout_keys.present()) return x;
-  ops::DropoutOptions drop;
-  drop.rate = build.lora_dropout;
-  drop.site = site;
-  drop.mask = dropout_mask(context, site, x);
-  drop.out = build.activations;
-  drop.needs = build.needs;
-  return ops::dropout(context.graph(), x, context.dropout_keys, drop);
+  AdapterDropout out;
+  out.site = context.next_dropout_site();
+  if (!build.training || build.lora_dropout <= 0.0F || !context.dropout_keys.present()) return out;
+  out.rate = build.lora_dropout;
+  out.keys = context.dropout_keys;
+  out.mask = dropout_mask(context, out.site, x);
+  return out;
+}
+
+Value dropped(Context& context, Value x, const AdapterDropout& dropout) {
+  if (!dropout.keys.present()) return x;
+  return ops::dropout(context.graph(), x, dropout.keys,
+                      {.rate = dropout.rate,
+                       .site = dropout.site,
+                       .mask = dropout.mask,
+                       .out = context.options().activations,
+                       .needs = context.options().needs});
+}
+
+Value shrink(Context& context, const std::string& lora_a, float scaling, Value x, const AdapterDropout& dropout) {
+  return ops::lora_shrink(context.graph(), x, context.weight(lora_a),
+                          {.rate = dropout.rate,
+                           .site = dropout.site,
+                           .alpha = scaling,
+                           .keys = dropout.keys,
+                           .mask = dropout.mask,
+                           .needs = context.options().needs});
 }
 
 namespace {
@@ -45,26 +64,16 @@ Value by_factors(Context& context, Value x, const std::string& factors) {
   return ops::mul(graph, x, ops::broadcast_rows(graph, vector, graph.desc(x)), {.needs = context.options().needs});
 }
 
-// y + scaling (x A^T) B^T; without y in fp32. `inner`: factors of x A^T.
-Value add_low_rank(Context& context, const std::string& a, const std::string& b, float scaling, Value x, Value y,
-                   const std::string& inner = {}) {
+// y + low B^T, low being [rows, rank]; without y in fp32.
+Value add_expanded(Context& context, const std::string& lora_b, Value low, Value y) {
   graph::Graph& graph = context.graph();
-  const BuildOptions& build = context.options();
-  // Adapters are small and carry the whole training signal: their products stay in fp32.
-  ops::MatmulOptions down;
-  down.transpose_b = true;
-  down.compute = TERN_F32;
-  down.alpha = scaling;
-  down.needs = build.needs;
-  Value low = ops::matmul(graph, x, context.weight(a), down);  // [rows, rank]
-  if (!inner.empty()) low = by_factors(context, low, inner);
   ops::MatmulOptions up;
   up.transpose_b = true;
   up.compute = TERN_F32;
   up.out = y.present() ? graph.desc(y).dtype : tern_dtype{TERN_F32};
   up.into = y;
-  up.needs = build.needs;
-  return ops::matmul(graph, low, context.weight(b), up);
+  up.needs = context.options().needs;
+  return ops::matmul(graph, low, context.weight(lora_b), up);
 }
 
 // What x and a quantised weight are rounded to. Few rows wait for the weight alone, so they needn't be rounded as far
@@ -106,12 +115,11 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
   return ops::matmul(context.graph(), x, w, options);
 }
 
-Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y) {
-  if (adapter.after.empty()) {
-    return add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, x, y, adapter.inner);
-  }
-  const Value whole = add_low_rank(context, adapter.lora_a, adapter.lora_b, adapter.scaling, x, {}, adapter.inner);
-  const Value added = by_factors(context, whole, adapter.after);
+Value add_adapter(Context& context, const LoraLayer& adapter, Value x, const AdapterDropout& dropout, Value y) {
+  Value low = shrink(context, adapter.lora_a, adapter.scaling, x, dropout);
+  if (!adapter.inner.empty()) low = by_factors(context, low, adapter.inner);
+  if (adapter.after.empty()) return add_expanded(context, adapter.lora_b, low, y);
+  const Value added = by_factors(context, add_expanded(context, adapter.lora_b, low, {}), adapter.after);
   if (!y.present()) return added;
   graph::Graph& graph = context.graph();
   return ops::axpby(graph, added, y, {.a = 1, .b = 1, .out = graph.desc(y).dtype, .needs = context.options().needs});
@@ -127,21 +135,21 @@ Value linear(Context& context, const std::string& module, Value x) {
   const auto found = build.adapters.find(module);
   if (found == build.adapters.end()) return by_weight(x, bias);
   const LoraLayer& adapter = found->second;
-  const auto add = [&](Value in, Value y) { return add_adapter(context, adapter, in, y); };
   const auto without_initial = [&](Value in, Value y) {
     if (adapter.initial_a.empty()) return y;
-    return add_low_rank(context, adapter.initial_a, adapter.initial_b, -adapter.scaling, in, y);
+    return add_expanded(context, adapter.initial_b, shrink(context, adapter.initial_a, -adapter.scaling, in, {}), y);
   };
+  const AdapterDropout dropout = adapter_dropout(context, x);
   if (!adapter.magnitude.empty()) {
-    return with_magnitude(
-        context, adapter,
-        {x, adapter_input(context, x), bias, [&](Value in) { return without_initial(in, by_weight(in, {})); }, add});
+    return with_magnitude(context, adapter,
+                          {x, dropped(context, x, dropout), bias,
+                           [&](Value in) { return without_initial(in, by_weight(in, {})); },
+                           [&](Value in, Value y) { return add_adapter(context, adapter, in, {}, y); }});
   }
   const Value y = by_weight(x, bias);
-  const Value dropped = adapter_input(context, x);
-  if (adapter.initial_a.empty()) return add(dropped, y);
+  if (adapter.initial_a.empty()) return add_adapter(context, adapter, x, dropout, y);
   // In fp32 together, as most of both is the same at first.
-  return weighted_sum(context, 1.0, y, 1.0, without_initial(x, add(dropped, {})));
+  return weighted_sum(context, 1.0, y, 1.0, without_initial(x, add_adapter(context, adapter, x, dropout, {})));
 }
 
 }  // namespace tern::nn

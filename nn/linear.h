@@ -19,9 +19,20 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
 [[nodiscard]] bool multiplies_in_x15(const accel::Device& device, tern_dtype dtype, std::int64_t rows,
                                      const TensorDesc& weight);
 
-// An adapter's input, with dropout where it is drawn: x [rows, in] -> [rows, in].
-Value adapter_input(Context& context, Value x);
+// What a layer's adapter drops of its input in training.
+struct AdapterDropout {
+  float rate = 0.0F;  // 0: nothing
+  std::int32_t site = 0;
+  Value keys;
+  Value mask;  // absent where the device draws dropout itself
+};
+// Of the next adapter, whose input is x [rows, in].
+[[nodiscard]] AdapterDropout adapter_dropout(Context& context, Value x);
+// x without what is dropped: x [rows, in] -> [rows, in].
+Value dropped(Context& context, Value x, const AdapterDropout& dropout);
+// scaling dropout(x) A^T -> [rows, rank] in fp32, as adapters are small and carry the whole training signal.
+Value shrink(Context& context, const std::string& lora_a, float scaling, Value x, const AdapterDropout& dropout);
 // What the adapter adds to y, in y's dtype, else in fp32: x [rows, in], y [rows, out] or absent.
-Value add_adapter(Context& context, const LoraLayer& adapter, Value x, Value y);
+Value add_adapter(Context& context, const LoraLayer& adapter, Value x, const AdapterDropout& dropout, Value y);
 
 }  // namespace tern::nn

@@ -429,6 +429,9 @@ constexpr OpSpec kTable[] = {
      "of m / m_max, v in the same way",
      kAdamw8bit,
      {}},
+    {58, "lora_shrink", "h = alpha dropout(x) a^T, summed in fp32", kLoraShrink, kLoraShrinkAttrs},
+    {59, "lora_shrink_backward", "dx = alpha dropout(dh a); da = alpha dh^T dropout(x)", kLoraShrinkBackward,
+     kLoraShrinkBackwardAttrs},
 };
 
 }  // namespace

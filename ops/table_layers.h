@@ -24,6 +24,26 @@ inline constexpr ArgSpec kRmsNormBackward[] = {{"dy", input, "[rows, width]", fl
                                                {"dweight", output, "[width]", f32, kOptional | kAccumulate}};
 inline constexpr AttrSpec kRmsNormBackwardAttrs[] = {{"weight_offset", F, "as forward"}};
 
+inline constexpr ArgSpec kLoraShrink[] = {{"x", input, "[rows, in]", floating},
+                                          {"a", input, "[rank, in]", floating},
+                                          {"keys", input, "[rows]; absent: nothing is dropped", i64, kOptional},
+                                          {"mask", input, "[rows, in], 1 keeps", u8, kOptional},
+                                          {"h", output, "[rows, rank]", floating}};
+inline constexpr AttrSpec kLoraShrinkAttrs[] = {{"rate", F, "share dropped, in [0, 1); 0 without keys"},
+                                                {"site", I, "which dropout of the model, as in dropout"},
+                                                {"alpha", F, "factor of the product"}};
+
+inline constexpr ArgSpec kLoraShrinkBackward[] = {
+    {"dh", input, "[rows, rank]", floating},
+    {"x", input, "[rows, in]", floating},
+    {"a", input, "[rank, in]", floating},
+    {"keys", input, "[rows]; absent: nothing is dropped", i64, kOptional},
+    {"mask", input, "[rows, in], 1 keeps", u8, kOptional},
+    {"dx", output, "[rows, in]", floating, kOptional | kAccumulate},
+    {"da", output, "[rank, in]", f32, kOptional | kAccumulate}};
+inline constexpr AttrSpec kLoraShrinkBackwardAttrs[] = {
+    {"rate", F, "as forward"}, {"site", I, "as forward"}, {"alpha", F, "as forward"}};
+
 inline constexpr ArgSpec kRope[] = {{"x", input, "[rows, heads, head_dim]", floating},
                                     {"positions", input, "[rows]", i32},
                                     {"cos", input, "[positions, rotary / 2]", f32},

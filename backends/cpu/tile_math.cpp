@@ -164,6 +164,71 @@ void rotate(const float* x, const float* cos, const float* sin, float sign, std:
   }
 }
 
+// Eight dot products with x at once: each of its vectors is loaded once.
+HWY_INLINE void shrink8(const float* x, const float* a, std::size_t stride, std::size_t n, float* h) {
+  const Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    const float* at = a + i;
+    s0 = hn::MulAdd(v, hn::LoadU(d, at), s0);
+    s1 = hn::MulAdd(v, hn::LoadU(d, at + stride), s1);
+    s2 = hn::MulAdd(v, hn::LoadU(d, at + 2 * stride), s2);
+    s3 = hn::MulAdd(v, hn::LoadU(d, at + 3 * stride), s3);
+    s4 = hn::MulAdd(v, hn::LoadU(d, at + 4 * stride), s4);
+    s5 = hn::MulAdd(v, hn::LoadU(d, at + 5 * stride), s5);
+    s6 = hn::MulAdd(v, hn::LoadU(d, at + 6 * stride), s6);
+    s7 = hn::MulAdd(v, hn::LoadU(d, at + 7 * stride), s7);
+  }
+  float sums[8] = {hn::GetLane(hn::SumOfLanes(d, s0)), hn::GetLane(hn::SumOfLanes(d, s1)),
+                   hn::GetLane(hn::SumOfLanes(d, s2)), hn::GetLane(hn::SumOfLanes(d, s3)),
+                   hn::GetLane(hn::SumOfLanes(d, s4)), hn::GetLane(hn::SumOfLanes(d, s5)),
+                   hn::GetLane(hn::SumOfLanes(d, s6)), hn::GetLane(hn::SumOfLanes(d, s7))};
+  for (; i < n; ++i) {
+    for (std::size_t r = 0; r < 8; ++r) sums[r] += x[i] * a[r * stride + i];
+  }
+  for (std::size_t r = 0; r < 8; ++r) h[r] += sums[r];
+}
+
+void shrink(const float* x, const float* a, std::size_t stride, std::size_t ranks, std::size_t n, float* h) {
+  std::size_t r = 0;
+  for (; r + 8 <= ranks; r += 8) shrink8(x, a + r * stride, stride, n, h + r);
+  for (; r < ranks; ++r) h[r] += dot(x, a + r * stride, n);
+}
+
+void expand(const float* h, const float* a, std::size_t stride, std::size_t ranks, std::size_t n, float* out) {
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    auto sum = hn::Zero(d);
+    for (std::size_t r = 0; r < ranks; ++r) sum = hn::MulAdd(hn::Set(d, h[r]), hn::LoadU(d, a + r * stride + i), sum);
+    hn::StoreU(sum, d, out + i);
+  });
+}
+
+void add_outer(const float* h, const float* x, std::size_t stride, std::size_t rows, std::size_t ranks, std::size_t n,
+               float* out) {
+  if (rows < 4) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      for (std::size_t r = 0; r < ranks; ++r) {
+        axpby(h[row * ranks + r], x + row * stride, 1.0F, out + r * stride, n, out + r * stride);
+      }
+    }
+    return;
+  }
+  each(n, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto x0 = hn::LoadU(d, x + i), x1 = hn::LoadU(d, x + stride + i);
+    const auto x2 = hn::LoadU(d, x + 2 * stride + i), x3 = hn::LoadU(d, x + 3 * stride + i);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      float* to = out + r * stride + i;
+      auto sum = hn::MulAdd(hn::Set(d, h[r]), x0, hn::LoadU(d, to));
+      sum = hn::MulAdd(hn::Set(d, h[ranks + r]), x1, sum);
+      sum = hn::MulAdd(hn::Set(d, h[2 * ranks + r]), x2, sum);
+      hn::StoreU(hn::MulAdd(hn::Set(d, h[3 * ranks + r]), x3, sum), d, to);
+    }
+  });
+}
+
 // Both halves of the 64-bit products of every lane with m: two multiplications of alternate lanes, put together.
 template <typename D, typename V>
 HWY_INLINE void multiply_wide(D d, V a, V m, V& high, V& low) {
@@ -318,6 +383,9 @@ constexpr TileMath kTable = {
     .sum = sum,
     .dot = dot,
     .dot3 = dot3,
+    .shrink = shrink,
+    .expand = expand,
+    .add_outer = add_outer,
     .max = max,
     .sum_exp = sum_exp,
     .all_finite = all_finite,

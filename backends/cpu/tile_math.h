@@ -52,6 +52,12 @@ struct TileMath {
   float (*sum)(const float* x, std::size_t n);
   float (*dot)(const float* x, const float* y, std::size_t n);
   float (*dot3)(const float* x, const float* y, const float* z, std::size_t n);
+  // Low-rank products, with the rows of a [ranks, n] `stride` apart: h[r] += a[r] . x; out = h^T a; and, of four rows at
+  // most, out[r] += sum over them of h[row][r] x[row], rows of h `ranks` and of x and out `stride` apart.
+  void (*shrink)(const float* x, const float* a, std::size_t stride, std::size_t ranks, std::size_t n, float* h);
+  void (*expand)(const float* h, const float* a, std::size_t stride, std::size_t ranks, std::size_t n, float* out);
+  void (*add_outer)(const float* h, const float* x, std::size_t stride, std::size_t rows, std::size_t ranks,
+                    std::size_t n, float* out);
   float (*max)(const float* x, std::size_t n);                   // -inf where n == 0; NaN elements are passed over
   float (*sum_exp)(const float* x, float shift, std::size_t n);  // sum of exp(x - shift), x <= shift
   bool (*all_finite)(const float* x, std::size_t n);

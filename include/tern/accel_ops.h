@@ -1227,7 +1227,55 @@ enum {
   TERN_ADAMW_8BIT_NUM_ARGS = 9
 };
 
-enum { TERN_OP_LIMIT = 58 }; /* ids are below */
+/* lora_shrink: h = alpha dropout(x) a^T, summed in fp32
+ *   in x [rows, in] float
+ *   in a [rank, in] float
+ *   in keys [rows]; absent: nothing is dropped i64, optional
+ *   in mask [rows, in], 1 keeps u8, optional
+ *   out h [rows, rank] float
+ */
+enum {
+  TERN_OP_LORA_SHRINK = 58,
+  TERN_LORA_SHRINK_X = 0,
+  TERN_LORA_SHRINK_A = 1,
+  TERN_LORA_SHRINK_KEYS = 2,
+  TERN_LORA_SHRINK_MASK = 3,
+  TERN_LORA_SHRINK_H = 4,
+  TERN_LORA_SHRINK_NUM_ARGS = 5
+};
+typedef struct tern_lora_shrink_attrs {
+  float rate; /* share dropped, in [0, 1); 0 without keys */
+  int32_t site; /* which dropout of the model, as in dropout */
+  float alpha; /* factor of the product */
+} tern_lora_shrink_attrs;
+
+/* lora_shrink_backward: dx = alpha dropout(dh a); da = alpha dh^T dropout(x)
+ *   in dh [rows, rank] float
+ *   in x [rows, in] float
+ *   in a [rank, in] float
+ *   in keys [rows]; absent: nothing is dropped i64, optional
+ *   in mask [rows, in], 1 keeps u8, optional
+ *   out dx [rows, in] float, optional, may accumulate
+ *   out da [rank, in] f32, optional, may accumulate
+ */
+enum {
+  TERN_OP_LORA_SHRINK_BACKWARD = 59,
+  TERN_LORA_SHRINK_BACKWARD_DH = 0,
+  TERN_LORA_SHRINK_BACKWARD_X = 1,
+  TERN_LORA_SHRINK_BACKWARD_A = 2,
+  TERN_LORA_SHRINK_BACKWARD_KEYS = 3,
+  TERN_LORA_SHRINK_BACKWARD_MASK = 4,
+  TERN_LORA_SHRINK_BACKWARD_DX = 5,
+  TERN_LORA_SHRINK_BACKWARD_DA = 6,
+  TERN_LORA_SHRINK_BACKWARD_NUM_ARGS = 7
+};
+typedef struct tern_lora_shrink_backward_attrs {
+  float rate; /* as forward */
+  int32_t site; /* as forward */
+  float alpha; /* as forward */
+} tern_lora_shrink_backward_attrs;
+
+enum { TERN_OP_LIMIT = 60 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -1287,6 +1335,8 @@ enum { TERN_OP_LIMIT = 58 }; /* ids are below */
   X(SGD, sgd) \
   X(LION, lion) \
   X(ADAFACTOR, adafactor) \
-  X(ADAMW_8BIT, adamw_8bit)
+  X(ADAMW_8BIT, adamw_8bit) \
+  X(LORA_SHRINK, lora_shrink) \
+  X(LORA_SHRINK_BACKWARD, lora_shrink_backward)
 
 #endif

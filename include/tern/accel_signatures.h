@@ -488,9 +488,25 @@ static const tern_arg_signature tern_adamw_8bit_args[] = {
     {"v_codes", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
     {"hyper", 1u << TERN_F32, TERN_ROLE_INPUT, 0, -1},
 };
+static const tern_arg_signature tern_lora_shrink_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"a", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"keys", 1u << TERN_I64, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_U8, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"h", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
+};
+static const tern_arg_signature tern_lora_shrink_backward_args[] = {
+    {"dh", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"a", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"keys", 1u << TERN_I64, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"mask", 1u << TERN_U8, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+    {"da", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 57,
+  TERN_OP_SIGNATURE_COUNT = 59,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 8 /* of 4 bytes each */
 };
@@ -552,6 +568,8 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_LION, TERN_LION_NUM_ARGS, 0, "lion", tern_lion_args},
     {TERN_OP_ADAFACTOR, TERN_ADAFACTOR_NUM_ARGS, 0, "adafactor", tern_adafactor_args},
     {TERN_OP_ADAMW_8BIT, TERN_ADAMW_8BIT_NUM_ARGS, 0, "adamw_8bit", tern_adamw_8bit_args},
+    {TERN_OP_LORA_SHRINK, TERN_LORA_SHRINK_NUM_ARGS, sizeof(tern_lora_shrink_attrs), "lora_shrink", tern_lora_shrink_args},
+    {TERN_OP_LORA_SHRINK_BACKWARD, TERN_LORA_SHRINK_BACKWARD_NUM_ARGS, sizeof(tern_lora_shrink_backward_attrs), "lora_shrink_backward", tern_lora_shrink_backward_args},
 };
 
 #endif

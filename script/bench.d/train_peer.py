@@ -35,7 +35,8 @@ torch.manual_seed(42)
 folder, file = os.path.split(os.path.abspath(args.model))
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder, gguf_file=file)
 model = transformers.AutoModelForCausalLM.from_pretrained(
-    folder, gguf_file=file, dtype=getattr(torch, args.dtype), attn_implementation="sdpa")
+    folder, gguf_file=file, dtype=getattr(torch, args.dtype), attn_implementation="sdpa",
+    quantization_config=transformers.GgufConfig(dequantize=True))
 model = peft.get_peft_model(model, peft.LoraConfig(
     r=8, lora_alpha=32, lora_dropout=0.05, target_modules="all-linear", task_type="CAUSAL_LM"),
     autocast_adapter_dtype=False)  # adapters in the model's dtype and no autocast: the faster way on a cpu
