@@ -182,6 +182,15 @@ void read_projections(HostAdapter& adapter, const ModelConfig& config) {
   adapter.projections = projections_of(adapter.config, adapter.file, largest.in, largest.out);
 }
 
+// What the adapter's file has in the place of a parameter. A head that gets a matrix of its own, `own` being the
+// embedding, takes what is not trained of that.
+const SavedParameter* saved_for(const HostAdapter& adapter, const ParameterSpec& spec, const ParameterSpec& own) {
+  for (const SavedParameter& each : adapter.saved.parameters) {
+    if (each.spec.name == spec.name || (each.spec.name == own.name && !each.is_trained)) return &each;
+  }
+  return nullptr;
+}
+
 bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
   const std::string module = module_of(spec);
   if (!spec.is_linear && module != kHeadModule) return false;
@@ -229,8 +238,8 @@ struct MergedWeights::State {
     auto change = std::make_shared<Change>();
     std::set<std::string> used;
     for (const HostAdapter& adapter : adapters) {
-      for (const SavedParameter& each : adapter.saved.parameters) {
-        if (each.spec.name == spec.name) change->whole = read_saved_parameter(adapter.file, each);
+      if (const auto* saved = saved_for(adapter, spec, head.of(spec))) {
+        change->whole = read_saved_parameter(adapter.file, *saved);
       }
       if (!sits_on(adapter, spec)) continue;
       auto pair = read_pair(adapter, spec, used);
@@ -274,7 +283,8 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
     }
     for (const ParameterSpec& spec : state_->specs) {
       const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
-      if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);
+      const bool is_saved = saved_for(adapter, spec, state_->head.of(spec)) != nullptr;
+      if (is_saved || is_part) state_->changed.insert(&spec);
       if (!sits_on(adapter, spec)) continue;
       (void)read_pair(adapter, spec, used);  // of the right shape, before anything is written
       state_->changed.insert(&spec);
