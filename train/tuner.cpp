@@ -213,8 +213,8 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
       models::adapter_parts(model.config, "lora", config, chosen_embeddings(options, model.config)).value());
   adapter.saved = models::saved_beside(model.config, config).value().parameters;
   require_biases(config, adapter.saved);
-  warn_of_untrained_tokens(model.config, adapter);
   if (model.store->only_counts()) return adapter;
+  warn_of_untrained_tokens(model.config, adapter);
   if (config.kind == models::AdapterKind::vera) {
     init_vera(*model.store, "lora", adapter, chosen_modules(options, model.config));
     return adapter;

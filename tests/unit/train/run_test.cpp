@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/strings.h"
 #include "io/json.h"
 #include "tests/support/tiny_model.h"
 #include "tests/unit/train/tiny.h"
@@ -20,6 +21,13 @@ std::string read(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
+}
+
+// More than the tiny model has rows for.
+std::vector<std::string> hundred_tokens() {
+  std::vector<std::string> out;
+  for (int i = 0; i < 100; ++i) out.push_back(cat("<", i, ">"));
+  return out;
 }
 
 class RunTest : public ::testing::Test {
@@ -169,7 +177,7 @@ TEST_F(RunTest, ResumesVeraToTheBit) {
 TEST_F(RunTest, ResumesNewTokensToTheBit) {
   const auto vocabulary = models::read_config(checkpoint::CheckpointSource::open(path("model")).value()).value().vocab_size;
   expect_resumes_to_the_bit([](RunOptions& o) {
-    o.session.new_special_tokens = {"<sum>", "<product>"};
+    o.session.new_special_tokens = hundred_tokens();
     o.tuner.target_modules = {"q_proj"};
     o.tuner.modules_to_save = {"embed_tokens"};
   });
@@ -187,7 +195,7 @@ TEST_F(RunTest, ResumesNewTokensToTheBit) {
 TEST_F(RunTest, FullTuningWritesNewTokens) {
   expect_resumes_to_the_bit(
       [](RunOptions& o) {
-        o.session.new_special_tokens = {"<sum>", "<product>"};
+        o.session.new_special_tokens = hundred_tokens();
         o.tuner.type = TunerType::full;
         o.tuner.lora_rank.reset();
         o.tuner.selection.freeze_parameters = {"model.layers.0"};
@@ -200,8 +208,8 @@ TEST_F(RunTest, FullTuningWritesNewTokens) {
   EXPECT_EQ(config.vocab_size % 128, 0);
   EXPECT_EQ(source.find("model.embed_tokens.weight")->shape[0], config.vocab_size);
   const auto tokenizer = tokenizer::Tokenizer::from_directory(written).value();
-  EXPECT_LT(tokenizer.piece_to_id("<product>").value(), config.vocab_size);
-  EXPECT_EQ(tokenizer.encode("<sum>", false).size(), 1U);
+  EXPECT_LT(tokenizer.piece_to_id("<99>").value(), config.vocab_size);
+  EXPECT_EQ(tokenizer.encode("<17>", false).size(), 1U);
 }
 
 TEST_F(RunTest, ALayerThatIsTrainedInFullGetsNoAdapter) {
