@@ -237,7 +237,8 @@ Settings ChatEncoder::settings() const {
           {"is_binary_loss_scale", encoding.binary_weights ? "true" : ""},
           {"max_length", cat(encoding.max_length)},
           {"truncation_strategy", std::string(word_of(encoding.truncation))},
-          {"tokenizer of --model", hash(tokenizer)}};
+          {"tokenizer of --model", hash(tokenizer)},
+          {"new_special_tokens", encoding.new_special_tokens}};
 }
 
 std::span<const ColumnSpec> ChatEncoder::columns() const {
@@ -246,10 +247,11 @@ std::span<const ColumnSpec> ChatEncoder::columns() const {
 
 std::string ChatEncoder::fingerprint() const {
   const ChatEncoderOptions& options = state_->options;
-  return cat("chat 2|", options.identity, "|", options.max_length, "|", static_cast<int>(options.truncation), "|",
-             static_cast<int>(options.loss_scale), options.loss_rules.text(), options.binary_weights ? "b" : "",
-             options.channels ? "c" : "", "|", options.use_chat_template, "|", options.template_kwargs, "|",
-             options.agent_template, "|", state_->eos, "|", state_->tokenizer.config().bos.content, "|",
+  return cat("chat 2|", options.identity, "|", options.new_special_tokens, "|", options.max_length, "|",
+             static_cast<int>(options.truncation), "|", static_cast<int>(options.loss_scale), options.loss_rules.text(),
+             options.binary_weights ? "b" : "", options.channels ? "c" : "", "|", options.use_chat_template, "|",
+             options.template_kwargs, "|", options.agent_template, "|", state_->eos, "|",
+             state_->tokenizer.config().bos.content, "|",
              state_->chat_template ? state_->chat_template->source() : std::string());
 }
 

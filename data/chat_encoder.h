@@ -26,9 +26,10 @@ struct ChatEncoderOptions {
   // false (`tern pt`): the contents are joined as they are, the tokenizer's own first tokens put before them and its
   // end token behind.
   bool use_chat_template = true;
-  std::string template_kwargs;  // JSON object of the template's variables: {"enable_thinking": false}
-  std::string agent_template;   // how tools are written (chat/agent_template.h); "": the template's own way
-  bool channels = false;        // samples tell their row's channel (data/channel.h)
+  std::string template_kwargs;     // JSON object of the template's variables: {"enable_thinking": false}
+  std::string agent_template;      // how tools are written (chat/agent_template.h); "": the template's own way
+  bool channels = false;           // samples tell their row's channel (data/channel.h)
+  std::string new_special_tokens;  // that the tokenizer has beside its files'
   // What tells this tokenizer and template from others (tokenizer_identity()): caches depend on it.
   std::string identity;
 };

@@ -9,15 +9,17 @@
 namespace tern::train {
 
 std::shared_ptr<const data::RowEncoder> open_encoder(const Task& task, const session::Session& session,
-                                                     bool own_template, data::ChatEncoderOptions& encoding) {
+                                                     const session::SessionOptions& opened,
+                                                     data::ChatEncoderOptions& encoding) {
   const auto& text = *session.text;
   if (encoding.max_length == 0) {
     encoding.max_length =
         static_cast<std::uint32_t>(std::max<std::int64_t>(session.model.config.max_position_embeddings, 1));
   }
-  encoding.identity = (own_template ? data::tokenizer_identity(session.path)
-                                    : data::tokenizer_identity(session.path, *text.chat_template))
+  encoding.identity = (opened.chat_template.empty() ? data::tokenizer_identity(session.path)
+                                                    : data::tokenizer_identity(session.path, *text.chat_template))
                           .value();
+  encoding.new_special_tokens = join(opened.new_special_tokens, " ");
   // A model that only looks at texts may have no chat template; one that answers needs it.
   if (task.is_pooled() && !text.chat_template) encoding.use_chat_template = false;
   return task_encoder(task, session.model.config,
@@ -33,7 +35,7 @@ Result<CachedSets> cache_datasets(CacheOptions options) {
     }
     const auto session = session::open_text(options.session).value();
     options.encoder.channels = true;
-    const auto encoder = open_encoder({}, *session, options.session.chat_template.empty(), options.encoder);
+    const auto encoder = open_encoder({}, *session, options.session, options.encoder);
     const data::LoadedData data = data::load_datasets(options.data, *encoder).value();
     for (const auto& report : data.reports) log_info(report.line());
     const data::Settings settings = data::row_settings(options.data, *encoder);

@@ -13,10 +13,10 @@
 
 namespace tern::train {
 
-// The encoder of a task over the session's text. Of `encoding`, max_length 0 becomes the model's longest, and
-// `identity` is filled in; `own_template`: the chat template is the model's. Throws Failure.
+// The encoder of a task over the session's text, which was opened by `opened`. Of `encoding`, max_length 0 becomes the
+// model's longest, and what tells the text apart is filled in. Throws Failure.
 [[nodiscard]] std::shared_ptr<const data::RowEncoder> open_encoder(const Task& task, const session::Session& session,
-                                                                   bool own_template,
+                                                                   const session::SessionOptions& opened,
                                                                    data::ChatEncoderOptions& encoding);
 
 struct CacheOptions {

@@ -149,7 +149,7 @@ Error Run::advised(const Error& error) const { return planned_ ? with_advice(err
 
 void Run::load_data() {
   data::ChatEncoderOptions& encoding = options_.encoder;
-  encoder_ = open_encoder(options_.task, *session_, options_.session.chat_template.empty(), encoding);
+  encoder_ = open_encoder(options_.task, *session_, options_.session, encoding);
   data::BatchOptions& batches = options_.batches;
   if (batches.packing && batches.packing_length == 0) batches.packing_length = encoding.max_length;
 
@@ -195,7 +195,9 @@ void Run::load_model() {
   std::int64_t trained = 0;
   for (const auto& name : tuner_->trainable) trained += num_elements(model.store->at(name).desc);
   std::int64_t added = full ? 0 : trained;
-  for (const auto& spec : tuner_->adapter.saved) added -= num_elements(model.store->at(spec.name).desc);
+  for (const auto& each : tuner_->adapter.saved) {
+    if (each.is_trained) added -= num_elements(model.store->at(each.spec.name).desc);
+  }
   const std::string data = options_.streaming ? std::string("a stream")
                                               : cat(data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ",
                                                     data_.train.supervised(), " supervised");
