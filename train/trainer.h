@@ -104,6 +104,7 @@ class Trainer {
   TrainResult run();
 
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
+  [[nodiscard]] std::vector<Viewer> viewers() const { return reporter_.viewers(); }
   [[nodiscard]] const graph::Program& training_program() { return runner_->prepare(); }
   // Sum of weighted cross entropy over the validation set divided by its weights, or the mean of a pooled loss. Throws
   // Failure where it isn't finite.
@@ -115,6 +116,9 @@ class Trainer {
   void require_same_run();
   void resume();
   void find_best();
+  [[nodiscard]] data::StepPlan next_plan();
+  [[nodiscard]] data::MicroBatch gather(const data::MicroBatchPlan& plan) const;
+  [[nodiscard]] StepResult update_weights(double learning_rate, std::int64_t update, double loss_scale);
   void train_step(const data::StepPlan& plan);
   // Adds the step's gradients and gives its loss.
   double add_gradients(const data::StepPlan& plan, const MicroBatchInputs& inputs);

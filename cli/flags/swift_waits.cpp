@@ -23,10 +23,7 @@ std::vector<AnswerRow> of_training() {
        "galore_proj_bits=4 galore_proj_group_size=256 galore_proj_quant=false galore_quantization=false "
        "galore_queue_size=5"},
       {kWaits, kTrain, "more of the loop's logs",
-       "eval_metric callbacks swanlab_email_language=zh "
-       "swanlab_exp_name swanlab_mode=cloud swanlab_notification_method swanlab_project=ms-swift "
-       "swanlab_receiver_email swanlab_secret swanlab_sender_email swanlab_smtp_port swanlab_smtp_server swanlab_token "
-       "swanlab_webhook_url swanlab_workspace"},
+       "eval_metric callbacks"},
       {kWaits, kTrain, "evaluating",
        "eval_dataset eval_dataset_args eval_generation_config eval_limit eval_use_evalscope=false extra_eval_args"},
       {kWaits, kTrain, "several devices",
