@@ -14,8 +14,8 @@ std::vector<AnswerRow> of_training() {
        "lora_dtype lora_ga_batch_size=2 lora_ga_direction=ArB2r lora_ga_iters=2 lora_ga_max_length=1024 "
        "lora_ga_scale=stable lora_ga_stable_gamma=16 adalora_beta1=0.85 adalora_beta2=0.85 adalora_deltaT=1 "
        "adalora_init_r=12 adalora_orth_reg_weight=0.5 adalora_target_r=8 adalora_tfinal=0 adalora_tinit=0 "
-       "vera_d_initial=0.1 vera_dropout=0.0 vera_projection_prng_key=0 vera_rank=256 llamapro_num_groups "
-       "llamapro_num_new_blocks=4 lisa_activated_layers=0 lisa_step_interval=20 new_special_tokens "
+       "llamapro_num_groups "
+       "llamapro_num_new_blocks=4 lisa_activated_layers=0 lisa_step_interval=20 "
        "gradient_checkpointing_kwargs "
        "router_aux_loss_coef=0.0 enable_dft_loss=false enable_channel_loss=false label_smoothing_factor=0.0"},
       {kWaits, kTrain, "more optimizers",

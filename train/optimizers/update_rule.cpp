@@ -39,9 +39,11 @@ bool is_projected(const RuleContext& context, const std::string& parameter) {
 
 ParameterGroup group_of(const std::string& parameter, const graph::TensorStore& store,
                         const OptimizerOptions& options) {
-  // The biases of experts are a matrix; DoRA's magnitudes are a vector, which transformers' Trainer decays.
+  // The biases of experts are a matrix; DoRA's magnitudes and VeRA's factors are vectors, which transformers' Trainer
+  // decays.
   const bool decays = (store.at(parameter).desc.rank >= 2 && !parameter.ends_with(".bias")) ||
-                      parameter.ends_with(".lora_magnitude_vector");
+                      parameter.ends_with(".lora_magnitude_vector") ||
+                      parameter.find(".vera_lambda_") != std::string::npos;
   return {lr_ratio(parameter, store.at(parameter).desc, options), decays ? options.adamw.weight_decay : 0.0};
 }
 
