@@ -31,9 +31,10 @@ struct AdapterConfig {
   std::vector<std::string> target_parameters = {};     // ends of names of experts' fused weights (adapter_parts.h)
   std::vector<std::string> modules_to_save = {};       // ends of names of modules that the file holds whole
 
-  // "pissa" or "olora": the pairs began as a part of the weights (initial_pairs.h), and the weights are to be without
-  // it. Written, such an adapter is a plain one of twice the rank over the weights as they are, as PEFT converts it:
-  // what it began as stands behind each pair, with the other sign. Empty: the weights are as they are.
+  // "pissa", "olora" or "lora-ga": the pairs began as a part of the weights or of their gradients (initial_pairs.h),
+  // and the weights are to be without it. Written, such an adapter is a plain one of twice the rank over the weights as
+  // they are, as PEFT converts it: what it began as stands behind each pair, with the other sign. Empty: the weights
+  // are as they are.
   std::string began_as = {};
 
   [[nodiscard]] std::int64_t rank_of(const std::string& module) const;

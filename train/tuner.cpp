@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "models/dora.h"
+#include "models/initial_pairs.h"
 #include "tokenizer/regex.h"
 #include "train/lora_init.h"
 
@@ -129,12 +130,12 @@ void require_same(const TunerOptions& options, const models::LoadedModel& model,
 models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedModel& model) {
   models::AdapterConfig config;
   config.rank = options.lora_rank.value_or(config.rank);
-  config.alpha = options.lora_alpha.value_or(config.alpha);
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   config.use_dora = options.use_dora.value_or(config.use_dora);
   const InitOptions init = parse_init_weights(options.init_weights.value_or("true")).value();
   config.began_as = init.began_as();
+  config.alpha = options.lora_alpha.value_or(init.kind == InitWeights::gradient ? LoraGaOptions::kAlpha : config.alpha);
   const auto modules = chosen_modules(options, model);
   config.target_modules = target_names(model, modules);
   const auto embeddings = chosen_embeddings(options, model);
@@ -146,7 +147,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
   models::add_parts(adapter, models::adapter_parts(model, "lora", config, embeddings).value());
   adapter.saved = models::saved_modules(model.config, config.modules_to_save).value().parameters;
   if (model.store->only_counts()) return adapter;
-  if (config.began_as.empty()) {
+  if (config.began_as.empty() || init.kind == InitWeights::gradient) {
     init_adapter(*model.store, adapter, options.seed, init.kind);
   } else {
     init_from_weights(model, adapter, options.seed, init);
@@ -203,6 +204,8 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
       return tuner;
     }
     tuner->adapter = make_adapter(options, model, checkpoint);
+    tuner->begins_by_gradients =
+        checkpoint.empty() && options.adapter.empty() && tuner->adapter.config.began_as == models::kLoraGa;
     tuner->adapter.config.base_model = model_name;
     tuner->trainable = models::trained_tensors(tuner->adapter);
     tuner->saver = adapter_saver(model, tuner->adapter);
