@@ -22,15 +22,16 @@ Result<ModelText> with_template(Result<tokenizer::Tokenizer> tokenizer, const st
 
 }  // namespace
 
-Result<ModelText> load_model_text(const fs::path& model) {
+Result<ModelText> load_model_text(const fs::path& model, const std::vector<std::string>& new_special_tokens) {
   if (!fs::is_directory(model)) {
     auto gguf = checkpoint::Gguf::open(model);
     if (!gguf) return gguf.error();
     auto vocabulary = tokenizer::read_gguf_vocabulary(*gguf);
     if (!vocabulary) return vocabulary.error();
+    if (!new_special_tokens.empty()) tokenizer::add_special_tokens(*vocabulary, new_special_tokens);
     return with_template(tokenizer::Tokenizer::from_gguf(*vocabulary), model.string());
   }
-  return with_template(tokenizer::Tokenizer::from_directory(model), model.string());
+  return with_template(tokenizer::Tokenizer::from_directory(model, new_special_tokens), model.string());
 }
 
 }  // namespace tern::chat

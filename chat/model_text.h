@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "chat/chat_template.h"
@@ -18,6 +20,8 @@ struct ModelText {
 
 // From a GGUF file's metadata, or a directory's tokenizer.json and its companions. Errors (data): absent or malformed
 // files; a template that does not parse.
-[[nodiscard]] Result<ModelText> load_model_text(const std::filesystem::path& model);
+// `new_special_tokens`: the tokenizer gets them beside its own.
+[[nodiscard]] Result<ModelText> load_model_text(const std::filesystem::path& model,
+                                                const std::vector<std::string>& new_special_tokens = {});
 
 }  // namespace tern::chat

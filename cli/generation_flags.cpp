@@ -82,7 +82,8 @@ void load_training_arguments(Arguments& arguments) {
   if (arguments.boolean("load_args") && present) {
     std::vector<std::string_view> names = {
         "torch_dtype",       "template",       "system",    "enable_thinking", "preserve_thinking",
-        "use_chat_template", "agent_template", "task_type", "num_labels",      "problem_type"};
+        "use_chat_template", "agent_template", "task_type", "num_labels",      "problem_type",
+        "new_special_tokens"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
     load_saved_flags(arguments, file, names);
   }

@@ -43,7 +43,7 @@ Arguments with_training_arguments(const Arguments& given) {
   const fs::path saved = fs::path(adapters[0]) / "args.json";
   std::error_code ignored;
   if (fs::is_regular_file(saved, ignored)) {
-    constexpr std::string_view kNames[] = {"model", "torch_dtype"};
+    constexpr std::string_view kNames[] = {"model", "torch_dtype", "new_special_tokens"};
     load_saved_flags(arguments, saved, kNames);
   }
   return arguments;
@@ -94,6 +94,7 @@ session::WrittenCheck merge_check(const Arguments& arguments, const fs::path& mo
   }
   base.model = model.string();
   base.rope = rope_override(arguments);
+  base.new_special_tokens = new_special_tokens(arguments);
   base.dtype = torch_dtype(arguments);
   return [base, adapter = fs::path(adapters[0])](const fs::path& written) {
     const engine::MergeDistance distance = engine::check_merge(base, adapter, written);
@@ -114,6 +115,7 @@ void write_merged(const Arguments& arguments, const fs::path& model, const fs::p
   options.adapters = adapter_paths(arguments);
   options.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   options.rope = rope_override(arguments);
+  options.new_special_tokens = new_special_tokens(arguments);
   if (!options.adapters.empty()) options.problem_type = problem_type(options.adapters[0]);
   std::unique_ptr<Progress> progress;
   if (stderr_is_terminal() && !arguments.boolean("quiet")) {
@@ -133,6 +135,10 @@ void write_gguf(const Arguments& arguments, const fs::path& model, const fs::pat
   if (arguments.has("rope_scaling")) {
     throw Failure(usage_error("a scaling of positions cannot be written into a GGUF file here",
                               "write a directory, and convert that with tern convert"));
+  }
+  if (!new_special_tokens(arguments).empty()) {
+    throw Failure(usage_error("new special tokens cannot be written into a GGUF file here",
+                              "merge into a directory, and convert that with tern convert"));
   }
   session::ConvertModelOptions options;
   options.container = checkpoint::Container::gguf;

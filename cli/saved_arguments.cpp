@@ -34,7 +34,7 @@ Arguments with_saved_arguments(const Arguments& given) {
   std::vector<std::string_view> names = {"tuner_type",  "torch_dtype",       "max_length", "truncation_strategy",
                                          "template",    "use_chat_template", "system",     "enable_thinking",
                                          "loss_scale",  "preserve_thinking", "task_type",  "num_labels",
-                                         "problem_type"};
+                                         "problem_type", "new_special_tokens"};
   if (!adapters.empty() || given.has("resume_from_checkpoint")) names.emplace_back("model");
   load_saved_flags(arguments, file, names);
   return arguments;

@@ -1,9 +1,12 @@
 #include "cli/session_flags.h"
 
+#include <sstream>
+
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "cli/interrupt.h"
 #include "cli/terminal.h"
+#include "io/mapped_file.h"
 
 namespace tern::cli {
 namespace {
@@ -113,6 +116,7 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.label_head = label_head(arguments);
   if (arguments.has("model_type")) options.model_type = arguments.string("model_type");
   if (arguments.has("template")) options.chat_template = arguments.string("template");
+  options.new_special_tokens = new_special_tokens(arguments);
   options.rope = rope_override(arguments);
   options.dtype = torch_dtype(arguments);
   options.quantise = quantisation(arguments);
@@ -139,6 +143,20 @@ std::optional<models::LabelHead> label_head(const Arguments& arguments) {
       !adapters.empty() && models::read_adapter_config(adapters.front()).value().task_type == models::kClassification;
   if (!trains && !has_head) return std::nullopt;
   return models::LabelHead{1, ""};
+}
+
+std::vector<std::string> new_special_tokens(const Arguments& arguments) {
+  std::vector<std::string> tokens;
+  if (!arguments.has("new_special_tokens")) return tokens;
+  for (const std::string& word : arguments.list("new_special_tokens")) {
+    if (!word.ends_with(".txt")) {
+      tokens.push_back(word);
+      continue;
+    }
+    std::istringstream text(io::read_text_file(word).value());
+    for (std::string token; text >> token;) tokens.push_back(token);
+  }
+  return tokens;
 }
 
 models::RopeOverride rope_override(const Arguments& arguments) {

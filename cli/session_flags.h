@@ -35,6 +35,9 @@ namespace tern::cli {
 [[nodiscard]] std::optional<models::LabelHead> label_head(const Arguments& arguments);
 
 // --rope_scaling and --max_model_len; nothing where the first isn't given, or the command has no such flag.
+// --new_special_tokens, with the words of .txt files in their places; empty where the command has no such flag. Throws
+// Failure (data) for a file that can't be read.
+[[nodiscard]] std::vector<std::string> new_special_tokens(const Arguments& arguments);
 [[nodiscard]] models::RopeOverride rope_override(const Arguments& arguments);
 
 // --quiet; false where the command has no such flag.

@@ -55,11 +55,20 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   // LoRA-GA has defaults of its own.
   const bool by_gradients = begins_by_gradients(arguments);
   const auto sets = [&](const char* flag) { return says(flag) && (!by_gradients || arguments.was_set(flag)); };
-  if (says("lora_rank")) o.lora_rank = arguments.integer("lora_rank");
-  if (sets("lora_alpha")) o.lora_alpha = arguments.real("lora_alpha");
-  if (sets("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
+  if (arguments.string("tuner_type") == "vera") {
+    o.kind = models::AdapterKind::vera;
+    if (says("vera_rank")) o.lora_rank = arguments.integer("vera_rank");
+    if (says("vera_dropout")) o.lora_dropout = arguments.real("vera_dropout");
+    if (says("vera_projection_prng_key")) o.vera_projection_prng_key = arguments.integer("vera_projection_prng_key");
+    if (says("vera_d_initial")) o.vera_d_initial = arguments.real("vera_d_initial");
+  } else {
+    if (says("lora_rank")) o.lora_rank = arguments.integer("lora_rank");
+    if (sets("lora_alpha")) o.lora_alpha = arguments.real("lora_alpha");
+    if (sets("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
+  }
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("use_dora")) o.use_dora = arguments.boolean("use_dora");
+  if (says("lora_bias")) o.lora_bias = models::trained_biases(arguments.string("lora_bias"));
   if (says("init_weights")) {
     o.init_weights = arguments.string("init_weights");
     (void)train::parse_init_weights(*o.init_weights).value();
@@ -272,7 +281,7 @@ train::RunOptions run_options(const Arguments& arguments) {
   o.load_best_model_at_end = arguments.boolean("load_best_model_at_end");
   o.load_progress = weight_progress(arguments);
   o.args_json = [told = arguments, learning_rate = o.trainer.learning_rate,
-                 accumulation = o.batches.accumulation](const std::filesystem::path& output_dir) mutable {
+                 accumulation = o.batches.accumulation, new_tokens = o.session.new_special_tokens](const std::filesystem::path& output_dir) mutable {
     told.derive("output_dir", output_dir.string());
     told.derive("learning_rate", learning_rate);
     if (begins_by_gradients(told)) {
@@ -280,6 +289,7 @@ train::RunOptions run_options(const Arguments& arguments) {
       if (!told.was_set("lora_dropout")) told.derive("lora_dropout", 0.0);
     }
     told.derive("gradient_accumulation_steps", static_cast<std::int64_t>(accumulation));
+    if (!new_tokens.empty()) told.derive("new_special_tokens", new_tokens);  // a file of them may go
     return told.to_json();
   };
   return o;

@@ -16,10 +16,11 @@ namespace {
 
 // A name in the model's store that no other adapter has.
 std::string free_adapter_name(const models::LoadedModel& model) {
-  const auto modules = models::linear_modules(model);
+  const auto modules = models::linear_modules(model.config);
   std::string name = "lora";
   const auto taken = [&](const models::LinearModule& module) {
-    return model.store->find(models::lora_layer(name, module.name, {}).lora_a) != nullptr;
+    return model.store->find(models::lora_layer(name, module.name, {}).lora_a) != nullptr ||
+           model.store->find(models::vera_layer(name, module, {}).inner) != nullptr;
   };
   for (int next = 2; std::any_of(modules.begin(), modules.end(), taken); ++next) name = cat("lora", next);
   return name;
@@ -28,7 +29,7 @@ std::string free_adapter_name(const models::LoadedModel& model) {
 // A head that the model's checkpoint lacks comes with an adapter.
 void require_trained_head(const session::Session& session, const models::LoadedAdapter& adapter) {
   if (!session.model.config.label_head_is_new) return;
-  const auto is_head = [](const models::ParameterSpec& spec) { return spec.name == models::kScoreWeight; };
+  const auto is_head = [](const models::SavedParameter& each) { return each.spec.name == models::kScoreWeight; };
   if (std::any_of(adapter.saved.begin(), adapter.saved.end(), is_head)) return;
   throw Failure(data_error(session.path.string(), "a head for labels", "a language model without one",
                            "give --adapters one that tern sft --task_type seq_cls or reranker trained, or choose a "

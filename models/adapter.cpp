@@ -12,8 +12,8 @@
 #include "models/adapter_file.h"
 #include "models/dora.h"
 #include "models/initial_pairs.h"
-#include "models/saved_modules.h"
 #include "models/stored_tensors.h"
+#include "models/vera.h"
 
 namespace tern::models {
 namespace {
@@ -45,8 +45,14 @@ std::vector<float> floats(const std::string& where, const checkpoint::Safetensor
 bool find_tensors(const checkpoint::Safetensors& file, const std::string& where, const AdapterConfig& config,
                   const LinearModule& module, std::set<std::string>& used) {
   const std::int64_t rank = config.rank_of(module.name);  // in the file
-  std::vector<std::pair<std::string, std::vector<std::int64_t>>> wanted = {
-      {peft_name(module.name, "lora_A"), {rank, module.in}}, {peft_name(module.name, "lora_B"), {module.out, rank}}};
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> wanted;
+  if (config.kind == AdapterKind::vera) {
+    wanted = {{peft_vector_name(module.name, kVeraAfter), {module.out}},
+              {peft_vector_name(module.name, kVeraInner), {rank}}};
+  } else {
+    wanted = {{peft_name(module.name, "lora_A"), {rank, module.in}},
+              {peft_name(module.name, "lora_B"), {module.out, rank}}};
+  }
   if (config.use_dora) wanted.push_back({peft_magnitude_name(module.name), {module.out}});
   std::size_t found = 0;
   std::vector<std::string> names;
@@ -62,7 +68,7 @@ bool find_tensors(const checkpoint::Safetensors& file, const std::string& where,
   if (found == 0) return false;
   const std::string at = cat(where, ": module ", module.name);
   if (found < wanted.size()) {
-    throw Failure(data_error(at, found == 1 && wanted.size() == 2 ? "both lora_A and lora_B" : join(names, ", "),
+    throw Failure(data_error(at, wanted.size() == 2 ? cat("both ", names[0], " and ", names[1]) : join(names, ", "),
                              cat(found, " of them"), "the file is damaged: take it from the adapter's source again"));
   }
   if (shapes != theirs) throw Failure(data_error(at, join(shapes, " and "), join(theirs, " and "), kOtherModel));
@@ -130,6 +136,26 @@ void read_pairs(const checkpoint::Safetensors& file, const std::string& where, g
   read_parts(store, adapter.parts, file);
 }
 
+// A shared matrix has rows in the order of PEFT's file.
+void require_plain_rows(const LinearModule& module) {
+  if (module.name != kHeadModule && module.rows.heads == 0) return;
+  throw Failure(usage_error(cat("VeRA on ", module.name, " is not served"),
+                            "leave it out of --target_modules, or train with --tuner_type lora"));
+}
+
+// What all layers take their part of: PEFT's name, and the stored name of the largest.
+std::vector<std::pair<std::string, std::string>> shared_tensors(const graph::TensorStore& store,
+                                                                const LoadedAdapter& adapter) {
+  if (adapter.config.kind != AdapterKind::vera) return {};
+  const auto size = [&](const std::string& stored) { return num_elements(store.at(stored).desc); };
+  std::string a, b;
+  for (const auto& [module, layer] : adapter.layers) {
+    if (a.empty() || size(layer.lora_a) > size(a)) a = layer.lora_a;
+    if (b.empty() || size(layer.lora_b) > size(b)) b = layer.lora_b;
+  }
+  return {{kVeraA, a}, {kVeraB, b}};
+}
+
 // Beside the format in the file's metadata, where it is an adapter that began as a part of the weights.
 constexpr const char* kBeganAs = "tern.began_as";
 constexpr const char* kAlpha = "tern.lora_alpha";  // as it was before the rank was doubled
@@ -148,27 +174,30 @@ AdapterConfig before_doubling(AdapterConfig config, const checkpoint::Safetensor
 
 }  // namespace
 
-std::vector<LinearModule> linear_modules(const LoadedModel& model) {
+std::vector<LinearModule> linear_modules(const ModelConfig& config) {
   std::vector<LinearModule> out;
-  for (const auto& spec : model.architecture->parameters(model.config)) {
+  for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
     if (!spec.is_linear) continue;
     out.push_back({module_of(spec), spec.shape[1], spec.shape[0], spec.hugging_face.parts});
   }
   return out;
 }
 
-std::vector<LinearModule> adapter_modules(const LoadedModel& model) {
-  auto out = linear_modules(model);
-  if (model.architecture->head == nullptr || model.config.head != ModelHead::language) return out;
-  const TensorDesc& head = model.store->at(model.architecture->head(model.config).weight).desc;
-  out.push_back({kHeadModule, head.shape[1], head.shape[0], {}});
+std::vector<LinearModule> adapter_modules(const ModelConfig& config) {
+  auto out = linear_modules(config);
+  const Architecture& architecture = *find_architecture(config.architecture);
+  if (architecture.head == nullptr || config.head != ModelHead::language) return out;
+  const std::string head = architecture.head(config).weight;
+  for (const auto& spec : architecture.parameters(config)) {
+    if (spec.name == head) out.push_back({kHeadModule, spec.shape[1], spec.shape[0], {}});
+  }
   return out;
 }
 
-Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const std::vector<std::string>& targets) {
-  const auto all = adapter_modules(model);
+Result<std::vector<LinearModule>> select_modules(const ModelConfig& config, const std::vector<std::string>& targets) {
+  const auto all = adapter_modules(config);
   const bool all_linear = std::find(targets.begin(), targets.end(), "all-linear") != targets.end();
-  std::vector<std::string> names = embedding_modules(model);
+  std::vector<std::string> names = embedding_modules(config);
   for (const auto& module : all) names.push_back(module.name);
   std::vector<LinearModule> chosen;
   std::set<std::string> parts;
@@ -188,14 +217,21 @@ Result<std::vector<LinearModule>> select_modules(const LoadedModel& model, const
   return chosen;
 }
 
-std::vector<std::string> select_embeddings(const LoadedModel& model, const std::vector<std::string>& targets) {
-  std::vector<std::string> chosen = embedding_modules(model);
+std::vector<std::string> select_embeddings(const ModelConfig& config, const std::vector<std::string>& targets) {
+  std::vector<std::string> chosen = embedding_modules(config);
   std::erase_if(chosen, [&](const std::string& module) {
     return std::none_of(targets.begin(), targets.end(), [&](const std::string& target) {
       return target == "all-embedding" || is_named(module, target);
     });
   });
   return chosen;
+}
+
+nn::LoraLayer vera_layer(const std::string& adapter, const LinearModule& module, const AdapterConfig& config) {
+  nn::LoraLayer layer{config.rank, 1.0F, stored_vera_a(adapter, module.in), stored_vera_b(adapter, module.out)};
+  layer.inner = cat(adapter, "/", module.name, ".", kVeraInner);
+  layer.after = cat(adapter, "/", module.name, ".", kVeraAfter);
+  return layer;
 }
 
 nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, const AdapterConfig& config) {
@@ -215,6 +251,17 @@ nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module, 
 LoadedAdapter create_adapter(LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
                              const std::vector<LinearModule>& modules) {
   LoadedAdapter made{config, {}, {}, std::make_shared<graph::TensorScope>(model.store, "adapter")};
+  if (config.kind == AdapterKind::vera) {
+    create_projections(*made.tensors, adapter, config, modules);
+    for (const auto& module : modules) {
+      require_plain_rows(module);
+      const nn::LoraLayer layer = vera_layer(adapter, module, config);
+      made.tensors->create(layer.inner, make_desc(TERN_F32, {layer.rank}));
+      made.tensors->create(layer.after, make_desc(TERN_F32, {module.out}));
+      made.layers[module.name] = layer;
+    }
+    return made;
+  }
   for (const auto& module : modules) {
     if (config.use_dora && module.name == kHeadModule) {
       throw Failure(usage_error("DoRA on the head is not served", "drop --use_dora, or leave out lm_head"));
@@ -244,6 +291,10 @@ void add_parts(LoadedAdapter& adapter, AdapterParts parts) {
 
 std::vector<AdapterTensor> tensors_of(const std::string& module, const nn::LoraLayer& layer) {
   if (layer.in_parts) return {};
+  if (!layer.after.empty()) {
+    return {{peft_vector_name(module, kVeraAfter), layer.after, true},
+            {peft_vector_name(module, kVeraInner), layer.inner}};
+  }
   std::vector<AdapterTensor> out = {{peft_name(module, "lora_A"), layer.lora_a, false, layer.initial_a},
                                     {peft_name(module, "lora_B"), layer.lora_b, true, layer.initial_b}};
   if (!layer.magnitude.empty()) out.push_back({peft_magnitude_name(module), layer.magnitude, true});
@@ -258,7 +309,9 @@ std::vector<std::string> trained_tensors(const LoadedAdapter& adapter) {
   for (const AdapterPart& part : adapter.parts) {
     for (const auto& piece : part.pieces) out.push_back(piece.stored);
   }
-  for (const ParameterSpec& spec : adapter.saved) out.push_back(spec.name);
+  for (const SavedParameter& each : adapter.saved) {
+    if (each.is_trained) out.push_back(each.spec.name);
+  }
   return out;
 }
 
@@ -266,9 +319,11 @@ std::string peft_name(const std::string& module, const char* part) {
   return cat(kPeftPrefix, module, ".", part, ".weight");
 }
 
-std::string peft_magnitude_name(const std::string& module) {
-  return cat(kPeftPrefix, module, ".lora_magnitude_vector");
+std::string peft_vector_name(const std::string& module, const char* part) {
+  return cat(kPeftPrefix, module, ".", part);
 }
+
+std::string peft_magnitude_name(const std::string& module) { return peft_vector_name(module, "lora_magnitude_vector"); }
 
 Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapter,
                                    const std::filesystem::path& directory, bool to_resume) {
@@ -282,29 +337,36 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
                                "give --task_type seq_cls, or reranker where it was trained as one"));
     }
     require_own_modules(model, directory);
-    const SavedModules saved = saved_modules(model.config, config.modules_to_save).value();
+    SavedModules saved = saved_beside(model.config, config).value();
+    drop_absent(saved, file);
+    used.insert(saved.copies.begin(), saved.copies.end());
     if (saved.unties) untie_head(model);
     load_saved_modules(model, file, saved.parameters, used).value();
     if (!saved.parameters.empty()) model.saved_modules_of = directory;
     std::vector<LinearModule> modules;
-    std::vector<std::string> embeddings = embedding_modules(model);
+    std::vector<std::string> embeddings = embedding_modules(model.config);
     for (const std::string& module : embeddings)
       used.insert(base_name(module));  // the model's own: PEFT writes it, too
     used.insert(base_name(kHeadModule));
     std::erase_if(embeddings, [&](const auto& module) { return file.tensor(embedding_name(module)) == nullptr; });
-    AdapterParts parts = adapter_parts(model, adapter, config, embeddings).value();
+    AdapterParts parts = adapter_parts(model.config, adapter, config, embeddings).value();
     for (const auto& part : parts.parts) used.insert(part.name);
-    for (const auto& module : adapter_modules(model)) {
+    for (const auto& module : adapter_modules(model.config)) {
       if (find_tensors(file, where, config, module, used)) modules.push_back(module);
     }
+    if (config.kind == AdapterKind::vera) used.insert({kVeraA, kVeraB});
     for (const auto& tensor : file.tensors()) {
-      if (!used.contains(tensor.name)) {
+      if (!used.contains(tensor.name) && !is_needless_copy(tensor.name)) {
         throw Failure(data_error(cat(where, ": tensor ", tensor.name),
                                  cat("a LoRA pair of a linear layer of ", model.config.architecture),
                                  "one that this model has no place for", kOtherModel));
       }
     }
     LoadedAdapter loaded = create_adapter(model, adapter, to_resume ? before_doubling(config, file) : config, modules);
+    if (config.kind == AdapterKind::vera) {
+      const LargestLayer largest = largest_of(modules);
+      fill_projections(*model.store, adapter, projections_of(config, file, largest.in, largest.out), modules);
+    }
     loaded.saved = saved.parameters;
     add_parts(loaded, std::move(parts));
     read_pairs(file, where, *model.store, loaded, config.began_as.empty());
@@ -319,9 +381,10 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
 void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const std::filesystem::path& directory) {
   const auto file = checkpoint::Safetensors::open_directory(directory, "adapter_model").value();
   read_pairs(file, (directory / "adapter_model.safetensors").string(), store, adapter, true);
-  for (const ParameterSpec& spec : adapter.saved) {
-    const std::vector<float> values = read_saved_parameter(file, spec);
-    store.upload(spec.name, std::as_bytes(std::span(values)));
+  for (const SavedParameter& each : adapter.saved) {
+    if (!each.is_trained) continue;
+    const std::vector<float> values = read_saved_parameter(file, each);
+    store.upload(each.spec.name, std::as_bytes(std::span(values)));
   }
 }
 
@@ -341,8 +404,13 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
       tensors.push_back(std::move(tensor));
     }
   }
-  for (const ParameterSpec& spec : adapter.saved) specs.push_back({saved_name(spec), "F32", spec.shape});
+  for (const SavedParameter& each : adapter.saved) specs.push_back({each.name, "F32", each.spec.shape});
   for (const AdapterPart& part : adapter.parts) specs.push_back({part.name, "F32", part.shape});
+  const auto shared = shared_tensors(store, adapter);
+  for (const auto& [name, stored] : shared) {
+    const auto shape = shape_of(store.at(stored).desc);
+    specs.push_back({name, "F32", {shape.begin(), shape.end()}});
+  }
   checkpoint::SafetensorsWriteOptions options;
   options.stem = "adapter_model";
   if (!adapter.config.began_as.empty()) {
@@ -350,13 +418,18 @@ void save_adapter(const graph::TensorStore& store, const LoadedAdapter& adapter,
     options.metadata[kAlpha] = cat(adapter.config.alpha);
   }
   auto writer = checkpoint::SafetensorsWriter::create(directory, specs, options).value();
-  for (const ParameterSpec& spec : adapter.saved) {
-    const std::vector<float> values = saved_values(store, spec);
-    writer.write(saved_name(spec), std::as_bytes(std::span(values))).value();
+  for (const SavedParameter& each : adapter.saved) {
+    const std::vector<float> values = saved_values(store, each.spec);
+    writer.write(each.name, std::as_bytes(std::span(values))).value();
   }
   for (const AdapterPart& part : adapter.parts) {
     const std::vector<float> values = part_values(store, part);
     writer.write(part.name, std::as_bytes(std::span(values))).value();
+  }
+  for (const auto& [name, stored] : shared) {
+    std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(stored).desc)));
+    store.download(stored, std::as_writable_bytes(std::span(values)));
+    writer.write(name, std::as_bytes(std::span(values))).value();
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto read = [&](const std::string& stored) {

@@ -11,11 +11,14 @@
 #include "models/adapter_config.h"
 #include "models/adapter_parts.h"
 #include "models/loader.h"
+#include "models/saved_modules.h"
 #include "nn/context.h"
 
 namespace tern::models {
 
 inline constexpr const char* kHeadModule = "lm_head";
+inline constexpr const char* kVeraInner = "vera_lambda_d";  // nn::LoraLayer::inner in PEFT's file
+inline constexpr const char* kVeraAfter = "vera_lambda_b";  // and after
 
 // A linear layer of the model that an adapter can sit on.
 struct LinearModule {
@@ -25,18 +28,20 @@ struct LinearModule {
   HeadParts rows = {};  // the order of lora_B's rows in PEFT's files, which is that of the weight's
 };
 // Every linear layer but the head: what `all-linear` means.
-[[nodiscard]] std::vector<LinearModule> linear_modules(const LoadedModel& model);
+[[nodiscard]] std::vector<LinearModule> linear_modules(const ModelConfig& config);
 // These and the head: what can have a pair.
-[[nodiscard]] std::vector<LinearModule> adapter_modules(const LoadedModel& model);
+[[nodiscard]] std::vector<LinearModule> adapter_modules(const ModelConfig& config);
 // Those chosen by `targets` (last parts of names, or "all-linear"); embeddings are passed over (adapter_parts.h).
 // Errors (usage): a target that matches nothing.
-[[nodiscard]] Result<std::vector<LinearModule>> select_modules(const LoadedModel& model,
+[[nodiscard]] Result<std::vector<LinearModule>> select_modules(const ModelConfig& config,
                                                                const std::vector<std::string>& targets);
 // The embeddings that they choose, by name or as "all-embedding".
-[[nodiscard]] std::vector<std::string> select_embeddings(const LoadedModel& model,
+[[nodiscard]] std::vector<std::string> select_embeddings(const ModelConfig& config,
                                                          const std::vector<std::string>& targets);
 
 // Stored names of what a module has; `adapter` keeps several apart in one store.
+[[nodiscard]] nn::LoraLayer vera_layer(const std::string& adapter, const LinearModule& module,
+                                       const AdapterConfig& config);
 [[nodiscard]] nn::LoraLayer lora_layer(const std::string& adapter, const std::string& module,
                                        const AdapterConfig& config);
 
@@ -46,7 +51,7 @@ struct LoadedAdapter {
   std::map<std::string, HeadParts> rows = {};   // LinearModule::rows of the modules that have them
   std::shared_ptr<graph::TensorScope> tensors;  // the pairs, which go with the last copy of this
   std::vector<AdapterPart> parts = {};          // the tensors of the layers that are in_parts
-  std::vector<ParameterSpec> saved = {};        // of modules_to_save: they stand in the place of the model's own
+  std::vector<SavedParameter> saved = {};       // they stand in the place of the model's own (saved_modules.h)
 };
 
 // The tensors of PEFT's file that a module has, as this layer's stored ones.
@@ -79,7 +84,8 @@ void read_tensors(graph::TensorStore& store, const LoadedAdapter& adapter, const
 
 // PEFT's name of a stored adapter tensor: "base_model.model.<module>.lora_A.weight".
 [[nodiscard]] std::string peft_name(const std::string& module, const char* part);
-// DoRA's, which PEFT names without ".weight".
+// Of a vector, which PEFT names without ".weight"; DoRA's.
+[[nodiscard]] std::string peft_vector_name(const std::string& module, const char* part);
 [[nodiscard]] std::string peft_magnitude_name(const std::string& module);
 
 // Writes both files into an existing directory; tensors as fp32, bit by bit what is on the device.

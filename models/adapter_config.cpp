@@ -15,15 +15,16 @@ namespace {
 
 using Json = io::Json;
 
-constexpr const char* kAllLinear = "all-linear";
 constexpr const char* kAnew = "take the file from the adapter's repository or checkpoint again";
+constexpr const char* kVera = "VERA";
+constexpr const char* kVeraOnly = "vera_only";
 constexpr const char* kMerge = "merge that adapter with PEFT first";
 constexpr const char* kConvert =
     "save it as a plain LoRA with PEFT's path_initial_model_for_weight_conversion, as it is of a base model that was "
     "changed";
 
-// Fields of LoraConfig that are read below, or that say nothing of what is computed once an adapter is trained.
-constexpr std::array<std::string_view, 30> kServed = {"r",
+// Fields of LoraConfig and VeraConfig that are read below, or that say nothing of what is computed once an adapter is trained.
+constexpr std::array<std::string_view, 35> kServed = {"r",
                                                       "lora_alpha",
                                                       "lora_dropout",
                                                       "use_rslora",
@@ -52,7 +53,12 @@ constexpr std::array<std::string_view, 30> kServed = {"r",
                                                       "qalora_group_size",
                                                       "runtime_config",
                                                       "modules_to_save",
-                                                      "target_parameters"};
+                                                      "target_parameters",
+                                                      "projection_prng_key",
+                                                      "save_projection",
+                                                      "vera_dropout",
+                                                      "d_initial",
+                                                      "init_weights"};
 
 // Silently ignoring a feature of PEFT that changes the computation would give wrong answers: what is neither served nor
 // off is refused, fields of later versions too.
@@ -64,10 +70,8 @@ void refuse_unserved(const io::JsonField& json) {
       throw field.wrong("an adapter without it", kMerge);
     }
   }
-  for (const auto& [key, only] : {std::pair{"peft_type", "LORA"}, std::pair{"bias", "none"}}) {
-    const auto given = json.find(key);
-    if (given && given->json() != only) throw given->wrong(only, kMerge);
-  }
+  const auto type = json.find("peft_type");
+  if (type && type->json() != "LORA" && type->json() != kVera) throw type->wrong("LORA or VERA", kMerge);
   // How it began says how the base model was changed for it.
   const auto init = json.find("init_lora_weights");
   if (!init || !init->json().is_string()) return;
@@ -126,6 +130,15 @@ std::vector<std::string> texts_in(const io::JsonField& json, const char* key) {
   return found->texts();
 }
 
+TrainedBiases bias_in(const io::JsonField& json, AdapterKind kind) {
+  const auto given = json.find("bias");
+  if (!given) return TrainedBiases::none;
+  const bool is_own = kind == AdapterKind::vera && given->text() == kVeraOnly;
+  const auto biases = is_own ? TrainedBiases::lora_only : trained_biases(given->text());
+  if (!biases) throw given->wrong(cat("none, all or ", kind == AdapterKind::vera ? kVeraOnly : "lora_only"), kMerge);
+  return *biases;
+}
+
 Json texts_json(const std::vector<std::string>& names, bool is_regex) {
   if (is_regex) return names.at(0);
   return names;
@@ -143,7 +156,46 @@ Json pattern_json(const ModulePattern& pattern, bool of_ranks) {
   return out;
 }
 
+constexpr std::array<std::pair<TrainedBiases, std::string_view>, 3> kBiases = {{{TrainedBiases::none, "none"},
+                                                                                {TrainedBiases::all, "all"},
+                                                                                {TrainedBiases::lora_only,
+                                                                                 "lora_only"}}};
+
+std::string vera_config_json(const AdapterConfig& config) {
+  Json json;
+  json["peft_type"] = kVera;
+  json["task_type"] = config.task_type;
+  json["base_model_name_or_path"] = config.base_model;
+  json["r"] = config.rank;
+  json["target_modules"] = texts_json(config.target_modules, config.target_is_regex);
+  json["projection_prng_key"] = config.projection_prng_key;
+  json["save_projection"] = true;
+  json["vera_dropout"] = config.dropout;
+  json["d_initial"] = config.d_initial;
+  json["bias"] = config.bias == TrainedBiases::lora_only ? kVeraOnly : word_of(config.bias);
+  json["fan_in_fan_out"] = false;
+  json["inference_mode"] = true;
+  json["init_weights"] = true;
+  if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
+  if (!config.exclude_modules.names.empty()) {
+    json["exclude_modules"] = texts_json(config.exclude_modules.names, config.exclude_modules.is_regex);
+  }
+  if (!config.layers_to_transform.empty()) json["layers_to_transform"] = config.layers_to_transform;
+  if (!config.layers_pattern.empty()) json["layers_pattern"] = config.layers_pattern;
+  return io::write_json(json);
+}
+
 }  // namespace
+
+std::string_view word_of(TrainedBiases biases) {
+  return std::find_if(kBiases.begin(), kBiases.end(), [&](const auto& row) { return row.first == biases; })->second;
+}
+
+std::optional<TrainedBiases> trained_biases(std::string_view word) {
+  const auto* const row = std::find_if(kBiases.begin(), kBiases.end(), [&](const auto& it) { return it.second == word; });
+  if (row == kBiases.end()) return std::nullopt;
+  return row->first;
+}
 
 std::int64_t AdapterConfig::rank_of(const std::string& module) const {
   const auto own = value_of(rank_pattern, module);
@@ -152,6 +204,7 @@ std::int64_t AdapterConfig::rank_of(const std::string& module) const {
 
 float AdapterConfig::scaling_of(const std::string& module) const {
   const auto of = static_cast<double>(rank_of(module));
+  if (kind == AdapterKind::vera) return 1.0F;
   return static_cast<float>(value_of(alpha_pattern, module).value_or(alpha) / (use_rslora ? std::sqrt(of) : of));
 }
 
@@ -177,14 +230,21 @@ Result<AdapterConfig> read_adapter_config(const std::filesystem::path& directory
     const io::JsonField json(text, file.string(), kAnew);
     refuse_unserved(json);
     AdapterConfig config;
+    if (json.text("peft_type", "") == kVera) config.kind = AdapterKind::vera;
+    const bool is_vera = config.kind == AdapterKind::vera;
+    if (is_vera) config.rank = 256;
     if (const auto rank = json.find("r")) config.rank = rank_in(*rank);
     config.alpha = json.number("lora_alpha", 8);
-    config.dropout = json.number("lora_dropout", 0);
-    if (!(config.dropout >= 0 && config.dropout < 1)) throw json.at("lora_dropout").wrong("a share from 0 to below 1");
+    const char* const dropout = is_vera ? "vera_dropout" : "lora_dropout";
+    config.dropout = json.number(dropout, 0);
+    if (!(config.dropout >= 0 && config.dropout < 1)) throw json.at(dropout).wrong("a share from 0 to below 1");
+    config.projection_prng_key = json.integer("projection_prng_key", 0);
+    config.d_initial = json.number("d_initial", 0.1);
     config.use_rslora = json.boolean("use_rslora", false);
     config.use_dora = json.boolean("use_dora", false);
     if (const auto named = json.find("target_parameters")) config.target_parameters = named->texts();
     if (const auto saved = json.find("modules_to_save")) config.modules_to_save = saved->texts();
+    config.bias = bias_in(json, config.kind);
     ModuleNames targets = names_in(json, "target_modules");
     config.target_modules = std::move(targets.names);
     config.target_is_regex = targets.is_regex && config.target_modules[0] != kAllLinear;
@@ -222,6 +282,7 @@ AdapterConfig with_initial_pairs(AdapterConfig config) {
 
 std::string adapter_config_json(const AdapterConfig& of) {
   const AdapterConfig config = with_initial_pairs(of);
+  if (of.kind == AdapterKind::vera) return vera_config_json(of);
   Json json;
   json["peft_type"] = "LORA";
   json["task_type"] = config.task_type;
@@ -233,7 +294,7 @@ std::string adapter_config_json(const AdapterConfig& of) {
   json["target_modules"] = texts_json(config.target_modules, config.target_is_regex);
   if (!config.target_parameters.empty()) json["target_parameters"] = config.target_parameters;
   if (!config.modules_to_save.empty()) json["modules_to_save"] = config.modules_to_save;
-  json["bias"] = "none";
+  json["bias"] = word_of(config.bias);
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;
   json["init_lora_weights"] = true;

@@ -1,9 +1,11 @@
-// adapter_config.json: PEFT's LoraConfig.
+// adapter_config.json: PEFT's LoraConfig and VeraConfig.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -11,9 +13,22 @@
 
 namespace tern::models {
 
+inline constexpr const char* kAllLinear = "all-linear";     // PEFT's word in target_modules
 inline constexpr const char* kClassification = "SEQ_CLS";  // PEFT's task type of a head of labels
 
+// Biases of the model that are trained beside an adapter: all, or those of the modules that it sits on.
+enum class TrainedBiases { none, all, lora_only };
+// PEFT's word for them, and back; none where it is no such word.
+[[nodiscard]] std::string_view word_of(TrainedBiases biases);
+[[nodiscard]] std::optional<TrainedBiases> trained_biases(std::string_view word);
+
+enum class AdapterKind {
+  lora,
+  vera,  // Kopiczko et al., "VeRA: Vector-based Random Matrix Adaptation", 2024 (vera.h)
+};
+
 struct AdapterConfig {
+  AdapterKind kind = AdapterKind::lora;
   std::int64_t rank = 8;
   double alpha = 32;
   double dropout = 0.0;
@@ -30,6 +45,11 @@ struct AdapterConfig {
   bool use_dora = false;                               // Liu et al., "DoRA", 2024
   std::vector<std::string> target_parameters = {};     // ends of names of experts' fused weights (adapter_parts.h)
   std::vector<std::string> modules_to_save = {};       // ends of names of modules that the file holds whole
+  TrainedBiases bias = TrainedBiases::none;             // which the file holds, too (saved_modules.h)
+
+  // Of VeRA:
+  std::int64_t projection_prng_key = 0;  // what the random matrices are drawn from where the file lacks them
+  double d_initial = 0.1;                // how its inner factors begin
 
   // "pissa", "olora" or "lora-ga": the pairs began as a part of the weights or of their gradients (initial_pairs.h),
   // and the weights are to be without it. Written, such an adapter is a plain one of twice the rank over the weights as

@@ -156,15 +156,15 @@ std::vector<float> piece_of(const AdapterPart& part, const AdapterPart::Piece& p
 
 std::string embedding_name(const std::string& module) { return cat(kPeftPrefix, module, ".lora_embedding_A"); }
 
-std::vector<std::string> embedding_modules(const LoadedModel& model) {
+std::vector<std::string> embedding_modules(const ModelConfig& config) {
   std::vector<std::string> out;
-  for (const ParameterSpec& spec : model.architecture->parameters(model.config)) {
+  for (const ParameterSpec& spec : find_architecture(config.architecture)->parameters(config)) {
     if (is_embedding(module_of(spec))) out.push_back(module_of(spec));
   }
   return out;
 }
 
-Result<AdapterParts> adapter_parts(const LoadedModel& model, const std::string& adapter, const AdapterConfig& config,
+Result<AdapterParts> adapter_parts(const ModelConfig& model, const std::string& adapter, const AdapterConfig& config,
                                    const std::vector<std::string>& embeddings) {
   return catching([&] {
     if (config.use_dora && !(embeddings.empty() && config.target_parameters.empty())) {
@@ -176,7 +176,7 @@ Result<AdapterParts> adapter_parts(const LoadedModel& model, const std::string& 
       out.layers.merge(more.layers);
       std::move(more.parts.begin(), more.parts.end(), std::back_inserter(out.parts));
     };
-    const auto specs = model.architecture->parameters(model.config);
+    const auto specs = find_architecture(model.architecture)->parameters(model);
     for (const ParameterSpec& spec : specs) {
       const std::string module = module_of(spec);
       if (std::find(embeddings.begin(), embeddings.end(), module) != embeddings.end())
@@ -247,21 +247,18 @@ std::vector<float> part_values(const graph::TensorStore& store, const AdapterPar
 }
 
 PartDeltas::PartDeltas(const ModelConfig& config, const AdapterConfig& adapter, const checkpoint::Safetensors& file) {
-  LoadedModel model;  // of which the list of parameters is read alone
-  model.config = config;
-  model.architecture = find_architecture(config.architecture);
   std::vector<std::string> embeddings;
-  for (const std::string& module : embedding_modules(model)) {
+  for (const std::string& module : embedding_modules(config)) {
     if (file.tensor(embedding_name(module)) != nullptr) embeddings.push_back(module);
   }
-  const AdapterParts parts = adapter_parts(model, "", adapter, embeddings).value();
+  const AdapterParts parts = adapter_parts(config, "", adapter, embeddings).value();
   num_tensors_ = parts.parts.size();
   std::map<std::string, std::vector<float>> stored;
   for (const AdapterPart& part : parts.parts) {
     std::vector<float> values = file_values(part, file);
     for (const auto& piece : part.pieces) stored[piece.stored] = piece_of(part, piece, values);
   }
-  for (const ParameterSpec& spec : model.architecture->parameters(config)) {
+  for (const ParameterSpec& spec : find_architecture(config.architecture)->parameters(config)) {
     const auto layer = parts.layers.find(module_of(spec));
     if (layer == parts.layers.end() || spec.is_bias) continue;
     const std::int64_t rank = layer->second.rank;

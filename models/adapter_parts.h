@@ -44,14 +44,14 @@ struct AdapterParts {
 };
 
 // Names of the token embeddings that an adapter can sit on: what ms-swift's all-embedding means.
-[[nodiscard]] std::vector<std::string> embedding_modules(const LoadedModel& model);
+[[nodiscard]] std::vector<std::string> embedding_modules(const ModelConfig& config);
 
 // PEFT's name of an embedding's A.
 [[nodiscard]] std::string embedding_name(const std::string& module);
 
 // Adapters on these embeddings, and on the experts' weights that config.target_parameters name as PEFT matches them.
 // Errors (usage): a target that names no such weight; dropout, which PEFT can't apply to experts.
-[[nodiscard]] Result<AdapterParts> adapter_parts(const LoadedModel& model, const std::string& adapter,
+[[nodiscard]] Result<AdapterParts> adapter_parts(const ModelConfig& model, const std::string& adapter,
                                                  const AdapterConfig& config,
                                                  const std::vector<std::string>& embeddings);
 

@@ -78,6 +78,10 @@ struct ModelConfig {
   std::map<std::string, FieldValue> own;
   // Of a whole with a vision tower; null: there is none.
   std::shared_ptr<const VisionConfig> vision;
+  // Special tokens that the tokenizer gets beside its own, and the rows that embedding and head get for them behind the
+  // checkpoint's (new_tokens.h); vocab_size counts these.
+  std::vector<std::string> new_special_tokens;
+  std::int64_t added_rows = 0;
   // config.json as it was read, which is what is written again; null where the model came from a GGUF.
   std::shared_ptr<const io::Json> json;
 

@@ -200,6 +200,10 @@ class Loader {
     const ParameterSource& source = reader_.source_of(spec);
     Stored stored{&spec, reader_.find(spec), row_runs(spec, source), source.tiled_columns};
     const TensorDesc desc = stored_desc(stored.first());
+    if (spec.added_rows > 0) {
+      stored.is_plain = is_present(desc) && !is_quantised(desc);
+      return stored;
+    }
     if (stored.columns.groups > 0 && !moves_whole(stored.columns, desc)) return stored;
     stored.is_plain = is_present(desc) && !is_quantised(desc);
     ParameterSource in_order = source;
@@ -253,6 +257,7 @@ class Loader {
   // Why a quantised weight can't stay as it is stored.
   [[nodiscard]] std::string reason_of(const Stored& stored) const {
     if (is_quantised_table(stored)) return "their rows are added";
+    if (stored.spec->added_rows > 0) return "they got rows for new tokens";
     if (!stored.has_one_type()) return "each is a part of one product";
     const TensorDesc desc = stored_desc(stored.first());
     if (stored.columns.groups > 0 && is_present(desc) && !moves_whole(stored.columns, desc))
@@ -447,7 +452,7 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     auto specs = parameters_of(model.config);
     ParameterReader reader(*model.source, encoder_prefix(model.config));
     if (model.config.label_head_is_new) {  // the file is the language model's
-      reader.require_all(model.architecture->parameters(model.config), model.config);
+      reader.require_all(language_parameters_of(model.config), model.config);
       std::erase_if(specs, [](const ParameterSpec& spec) { return spec.name == kScoreWeight; });
       const auto labels = static_cast<std::int64_t>(model.config.labels.size());
       model.store->create(kScoreWeight, make_desc(TERN_F32, {labels, model.config.hidden_size}));

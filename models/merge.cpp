@@ -14,6 +14,7 @@
 #include "models/initial_pairs.h"
 #include "models/parameter_reader.h"
 #include "models/saved_modules.h"
+#include "models/vera.h"
 #include "models/write_weights.h"
 
 namespace tern::models {
@@ -26,6 +27,7 @@ struct HostAdapter {
   std::string where;
   SavedModules saved;
   PartDeltas parts;
+  Projections projections = {};  // of VeRA
 };
 
 // `shape`: [rows, columns], or [rows] of a vector.
@@ -66,8 +68,26 @@ void take_off_initial(const HostAdapter& adapter, ParameterReader& reader, const
   pair.rank *= 2;
 }
 
+// As a pair without factors.
+std::optional<Pair> read_vera_pair(const HostAdapter& adapter, const ParameterSpec& weight,
+                                   std::set<std::string>& used) {
+  const std::string module = module_of(weight);
+  const auto* inner = adapter.file.tensor(peft_vector_name(module, kVeraInner));
+  const auto* after = adapter.file.tensor(peft_vector_name(module, kVeraAfter));
+  if (inner == nullptr || after == nullptr || !adapter.config.selects(module)) return std::nullopt;
+  const std::int64_t rank = adapter.config.rank, in = weight.shape[1];
+  Pair pair{adapter.projections.a_of(in), adapter.projections.b_of(weight.shape[0]), rank, 1.0F};
+  const std::vector<float> of_rank = read_f32(adapter, *inner, {rank});
+  const std::vector<float> of_rows = read_f32(adapter, *after, {weight.shape[0]});
+  for (std::size_t i = 0; i < pair.a.size(); ++i) pair.a[i] *= of_rank[i / static_cast<std::size_t>(in)];
+  for (std::size_t i = 0; i < pair.b.size(); ++i) pair.b[i] *= of_rows[i / static_cast<std::size_t>(rank)];
+  used.insert({inner->name, after->name});
+  return pair;
+}
+
 // As the file has it; absent where the adapter lacks this layer. Puts the tensors' names into `used`.
 std::optional<Pair> read_pair(const HostAdapter& adapter, const ParameterSpec& weight, std::set<std::string>& used) {
+  if (adapter.config.kind == AdapterKind::vera) return read_vera_pair(adapter, weight, used);
   const std::string module = module_of(weight);
   const auto* a = adapter.file.tensor(peft_name(module, "lora_A"));
   const auto* b = adapter.file.tensor(peft_name(module, "lora_B"));
@@ -136,10 +156,17 @@ class SourceOfHead {
 
 // `pairs`: tensors of linear layers that were used.
 void require_all_used(const HostAdapter& adapter, std::size_t pairs) {
-  const std::size_t fit = pairs + adapter.saved.parameters.size() + adapter.parts.num_tensors();
+  const std::size_t fit =
+      pairs + adapter.saved.parameters.size() + adapter.saved.copies.size() + adapter.parts.num_tensors();
+  const auto is_saved = [&](const std::string& name) {
+    const auto& saved = adapter.saved.parameters;
+    return std::any_of(saved.begin(), saved.end(), [&](const SavedParameter& each) { return each.name == name; });
+  };
   const auto copies =
-      std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [](const auto& tensor) {
-        return tensor.name.ends_with(".base_layer.weight");  // the model's own, beside an adapter on its embedding
+      std::count_if(adapter.file.tensors().begin(), adapter.file.tensors().end(), [&](const auto& tensor) {
+        // The model's own, beside an adapter on its embedding.
+        const bool is_own = tensor.name.ends_with(".base_layer.weight") && !is_saved(tensor.name);
+        return is_own || is_needless_copy(tensor.name);
       });
   if (adapter.file.tensors().size() == fit + static_cast<std::size_t>(copies)) return;
   throw Failure(data_error(adapter.where, "only LoRA pairs of this model's linear layers",
@@ -147,9 +174,29 @@ void require_all_used(const HostAdapter& adapter, std::size_t pairs) {
                            "the adapter is of another model: name the one it was trained on"));
 }
 
+void read_projections(HostAdapter& adapter, const ModelConfig& config) {
+  if (adapter.config.kind != AdapterKind::vera) return;
+  auto modules = linear_modules(config);
+  std::erase_if(modules, [&](const LinearModule& module) { return !adapter.config.selects(module.name); });
+  const LargestLayer largest = largest_of(modules);
+  adapter.projections = projections_of(adapter.config, adapter.file, largest.in, largest.out);
+}
+
+// What the adapter's file has in the place of a parameter. A head that gets a matrix of its own, `own` being the
+// embedding, takes what is not trained of that.
+const SavedParameter* saved_for(const HostAdapter& adapter, const ParameterSpec& spec, const ParameterSpec& own) {
+  for (const SavedParameter& each : adapter.saved.parameters) {
+    if (each.spec.name == spec.name || (each.spec.name == own.name && !each.is_trained)) return &each;
+  }
+  return nullptr;
+}
+
 bool sits_on(const HostAdapter& adapter, const ParameterSpec& spec) {
   const std::string module = module_of(spec);
   if (!spec.is_linear && module != kHeadModule) return false;
+  if (adapter.config.kind == AdapterKind::vera) {
+    return spec.is_linear && adapter.file.tensor(peft_vector_name(module, kVeraAfter)) != nullptr;
+  }
   return adapter.file.tensor(peft_name(module, "lora_A")) != nullptr &&
          adapter.file.tensor(peft_name(module, "lora_B")) != nullptr;
 }
@@ -177,8 +224,7 @@ struct MergedWeights::State {
 
   State(const checkpoint::CheckpointSource& source, const ModelConfig& config, ModelConfig merged)
       // Of the file: an adapter may bring a head that stands in the place of the language model's.
-      : own_specs(config.label_head_is_new ? find_architecture(config.architecture)->parameters(config)
-                                           : parameters_of(config)),
+      : own_specs(config.label_head_is_new ? language_parameters_of(config) : parameters_of(config)),
         config(std::move(merged)),
         specs(parameters_of(this->config)),
         head(own_specs, config, this->config),
@@ -192,7 +238,9 @@ struct MergedWeights::State {
     auto change = std::make_shared<Change>();
     std::set<std::string> used;
     for (const HostAdapter& adapter : adapters) {
-      if (adapter.saved.has(spec.name)) change->whole = read_saved_parameter(adapter.file, spec);
+      if (const auto* saved = saved_for(adapter, spec, head.of(spec))) {
+        change->whole = read_saved_parameter(adapter.file, *saved);
+      }
       if (!sits_on(adapter, spec)) continue;
       auto pair = read_pair(adapter, spec, used);
       if (!pair) continue;
@@ -221,16 +269,22 @@ MergedWeights::MergedWeights(const checkpoint::CheckpointSource& source, const M
   state_->reader.require_all(state_->own_specs, config);
   for (const auto& path : adapters) {
     AdapterConfig its = read_adapter_config(path).value();
-    SavedModules saved = saved_modules(config, its.modules_to_save).value();
+    SavedModules saved = saved_beside(config, its).value();
     auto file = checkpoint::Safetensors::open_directory(path, "adapter_model").value();
+    drop_absent(saved, file);
     PartDeltas parts(config, its, file);
     state_->adapters.push_back({std::move(its), std::move(file), (path / "adapter_model.safetensors").string(),
                                 std::move(saved), std::move(parts)});
+    read_projections(state_->adapters.back(), config);
     const HostAdapter& adapter = state_->adapters.back();
     std::set<std::string> used;  // tensors
+    for (const char* shared : {kVeraA, kVeraB}) {
+      if (adapter.config.kind == AdapterKind::vera && adapter.file.tensor(shared) != nullptr) used.insert(shared);
+    }
     for (const ParameterSpec& spec : state_->specs) {
       const bool is_part = adapter.parts.num_tensors() > 0 && spec.shape.size() > (spec.is_linear ? 2U : 1U);
-      if (adapter.saved.has(spec.name) || is_part) state_->changed.insert(&spec);
+      const bool is_saved = saved_for(adapter, spec, state_->head.of(spec)) != nullptr;
+      if (is_saved || is_part) state_->changed.insert(&spec);
       if (!sits_on(adapter, spec)) continue;
       (void)read_pair(adapter, spec, used);  // of the right shape, before anything is written
       state_->changed.insert(&spec);

@@ -6,6 +6,7 @@
 
 #include "base/half.h"
 #include "base/strings.h"
+#include "models/new_tokens.h"
 #include "models/text_part.h"
 
 namespace tern::models {
@@ -49,6 +50,7 @@ ParameterReader::ParameterReader(const checkpoint::CheckpointSource& source, con
 }
 
 std::vector<const checkpoint::LogicalTensor*> ParameterReader::find(const ParameterSpec& spec) const {
+  if (spec.added_rows > 0) return find(without_added_rows(spec));
   std::vector<const checkpoint::LogicalTensor*> out;
   for (const std::string& name : source_of(spec).tensors) {
     const auto found = tensors_.find(name);
@@ -171,8 +173,27 @@ void ParameterReader::read_woven(const ParameterSpec& spec, std::int64_t first, 
   }
 }
 
+void ParameterReader::read_with_added(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
+                                      const ParameterSource& as, std::span<float> values) {
+  const ParameterSpec stored = without_added_rows(spec);
+  const std::int64_t rows = stored.shape.front(), columns = matrix_sizes(spec).columns;
+  const std::int64_t found = std::clamp<std::int64_t>(rows - first, 0, count);
+  if (found > 0) read_rows(stored, first, found, as, values.first(static_cast<std::size_t>(found * columns)));
+  if (found == count) return;
+  const std::lock_guard lock(added_mutex_);
+  std::vector<float>& added = added_[spec.name];
+  if (added.empty()) {
+    added = rows_of_new_tokens(spec, [&](std::int64_t begin, std::int64_t some, std::span<float> into) {
+      read_rows(stored, begin, some, {}, into);
+    });
+  }
+  std::copy_n(added.begin() + (first + found - rows) * columns, (count - found) * columns,
+              values.begin() + found * columns);
+}
+
 void ParameterReader::read_rows(const ParameterSpec& spec, std::int64_t first, std::int64_t count,
                                 const ParameterSource& as, std::span<float> values) {
+  if (spec.added_rows > 0) return read_with_added(spec, first, count, as, values);
   (void)find(spec);
   const ParameterSource& source = source_of(spec);
   if (source.woven_columns > 0) return read_woven(spec, first, count, values);

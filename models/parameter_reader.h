@@ -39,6 +39,7 @@ class ParameterReader {
   [[nodiscard]] std::vector<float> read(const ParameterSpec& spec);
   // Of rows [first, first + count) alone.
   [[nodiscard]] std::vector<float> read(const ParameterSpec& spec, std::int64_t first, std::int64_t count);
+  // Rows that no checkpoint has are those of new tokens (new_tokens.h).
   // Rows [first, first + count) of the parameter seen as [rows of all matrices, columns], in the numbers that a file of
   // that kind has of them, to the bit where this file is of the same. Throws Failure (data). Safe to call from several
   // threads.
@@ -51,6 +52,8 @@ class ParameterReader {
  private:
   void read_stored(const checkpoint::LogicalTensor& tensor, std::int64_t first, std::int64_t count,
                    std::span<float> values) const;
+  void read_with_added(const ParameterSpec& spec, std::int64_t first, std::int64_t count, const ParameterSource& as,
+                       std::span<float> values);
   void read_run(const ParameterSpec& spec, const RowRun& run, std::span<float> values);
   void read_woven(const ParameterSpec& spec, std::int64_t first, std::int64_t count, std::span<float> values) const;
   void read_transposed(const checkpoint::LogicalTensor& tensor, const MatrixSizes& sizes, const RowRun& run,
@@ -64,6 +67,8 @@ class ParameterReader {
   const checkpoint::LogicalTensor* tensor_ = nullptr;
   std::int64_t matrix_ = -1;
   std::vector<float> kept_;
+  std::mutex added_mutex_;  // of what follows: rows of new tokens, by parameter
+  std::map<std::string, std::vector<float>> added_;
 };
 
 // The values of the tensor `name` as bytes in f32, bf16 or f16, each rounded once, to nearest even. Throws Failure

@@ -67,6 +67,12 @@ bool same_numbers(const ParameterSource& a, const ParameterSource& b) {
   return same_columns && a.woven_columns == b.woven_columns && a.added == b.added && a.is_minus_exp == b.is_minus_exp;
 }
 
+ParameterSpec without_added_rows(ParameterSpec spec) {
+  spec.shape.front() -= spec.added_rows;
+  spec.added_rows = 0;
+  return spec;
+}
+
 std::string module_of(const ParameterSpec& weight) { return weight.name.substr(0, weight.name.rfind('.')); }
 
 Form form_of(const checkpoint::CheckpointSource& source) {

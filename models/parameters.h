@@ -71,6 +71,7 @@ struct ParameterSource {
 struct ParameterSpec {
   std::string name;  // as Hugging Face names it; of a stack, as its module holds it
   std::vector<std::int64_t> shape;
+  std::int64_t added_rows = 0;  // the last of its rows, which no checkpoint has: of new tokens (new_tokens.h)
   std::int64_t matrices = 0;  // rows are those of so many matrices, which a file may keep apart; 0: as the shape says
   ParameterSource hugging_face;
   ParameterSource gguf;
@@ -80,6 +81,9 @@ struct ParameterSpec {
   bool is_frozen = false;          // no gradient reaches it, and no training changes it: it only makes choices
   bool is_bias = false;  // rows are its elements, whatever its rank: the biases of several experts are [experts, rows]
 };
+
+// As a checkpoint has it.
+[[nodiscard]] ParameterSpec without_added_rows(ParameterSpec spec);
 
 // "<module>" of "<module>.weight": what an adapter's tensors and dropout are named after.
 [[nodiscard]] std::string module_of(const ParameterSpec& weight);

@@ -104,9 +104,20 @@ ModelClass find_class(const std::string& name) {
   return {};
 }
 
-std::vector<ParameterSpec> parameters_of(const ModelConfig& config) {
+std::vector<ParameterSpec> language_parameters_of(const ModelConfig& config) {
   const Architecture& architecture = *find_architecture(config.architecture);
   std::vector<ParameterSpec> specs = architecture.parameters(config);
+  if (config.added_rows == 0) return specs;
+  const std::string head = architecture.head(config).weight;
+  for (ParameterSpec& spec : specs) {
+    if (spec.name == head || module_of(spec).ends_with(".embed_tokens")) spec.added_rows = config.added_rows;
+  }
+  return specs;
+}
+
+std::vector<ParameterSpec> parameters_of(const ModelConfig& config) {
+  const Architecture& architecture = *find_architecture(config.architecture);
+  std::vector<ParameterSpec> specs = language_parameters_of(config);
   if (config.head == ModelHead::language) return specs;
   if (architecture.encoder) {
     if (config.head != ModelHead::classification) return specs;

@@ -80,6 +80,8 @@ struct ModelClass {
 [[nodiscard]] ModelHead own_head(const Architecture& architecture);
 // The architecture's parameters, with those of the model's head in the place of the language model's.
 [[nodiscard]] std::vector<ParameterSpec> parameters_of(const ModelConfig& config);
+// Those of the language model, whatever stands upon it.
+[[nodiscard]] std::vector<ParameterSpec> language_parameters_of(const ModelConfig& config);
 
 // What stands before an encoder's names in a file that has a head, too; of other architectures nothing.
 [[nodiscard]] std::string_view encoder_prefix(const ModelConfig& config);

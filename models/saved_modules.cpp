@@ -5,6 +5,8 @@
 #include "base/dtype.h"
 #include "base/strings.h"
 #include "io/json.h"
+#include "checkpoint/checkpoint_source.h"
+#include "models/adapter.h"
 #include "models/adapter_file.h"
 #include "models/parameter_reader.h"
 #include "models/stored_tensors.h"
@@ -39,12 +41,57 @@ bool is_plain(const ParameterSpec& spec) {
          source.tensor_rows == 0 && !transposes_any(source) && source.woven_columns == 0 && source.shape.empty();
 }
 
+constexpr std::string_view kBias = ".bias";
+
+// Whether transformers has it as the bias of a module, which no checkpoint keeps within another tensor.
+bool is_bias_of_module(const ParameterSpec& spec) { return spec.hugging_face.tensors.front().ends_with(kBias); }
+
+// The modules that the adapter has a pair beside.
+std::set<std::string> adapted_modules(const ModelConfig& config, const AdapterConfig& adapter) {
+  std::set<std::string> out;
+  for (const LinearModule& module : adapter_modules(config)) {
+    if (adapter.selects(module.name)) out.insert(module.name);
+  }
+  const bool is_all = adapter.target_modules.empty() || adapter.target_modules[0] == kAllLinear;
+  for (const std::string& module : embedding_modules(config)) {
+    if (!is_all && adapter.selects(module)) out.insert(module);
+  }
+  return out;
+}
+
+void add_biases(const ModelConfig& config, const AdapterConfig& adapter, const std::set<std::string>& adapted,
+                SavedModules& out) {
+  if (adapter.bias == TrainedBiases::none) return;
+  for (const ParameterSpec& spec : parameters_of(config)) {
+    if (!is_bias_of_module(spec) || spec.is_buffer || out.has(spec.name)) continue;
+    const std::string module = spec.name.substr(0, spec.name.rfind('.'));
+    const bool is_adapted = adapted.contains(module);
+    if (!is_adapted && adapter.bias == TrainedBiases::lora_only) continue;
+    const std::string name = is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias)
+                                        : kPeftPrefix + spec.hugging_face.tensors.front();
+    out.parameters.push_back({spec, name, !spec.is_frozen});
+  }
+}
+
+// Without them the adapter would be of another model.
+void add_grown(const ModelConfig& config, const std::set<std::string>& adapted, SavedModules& out) {
+  for (const ParameterSpec& spec : parameters_of(out.unties ? untied(config) : config)) {
+    if (spec.added_rows == 0 || out.has(spec.name)) continue;
+    const std::string module = module_of(spec);
+    out.parameters.push_back(
+        {spec, cat(kPeftPrefix, module, adapted.contains(module) ? ".base_layer" : "", ".weight"), false});
+  }
+  if (config.added_rows > 0 && !out.unties && tied_embedding(config)) {
+    out.copies.push_back(cat(kPeftPrefix, kHeadModule, ".weight"));
+  }
+}
+
 std::int64_t columns_of(const ParameterSpec& spec) { return spec.shape.size() < 2 ? 1 : spec.shape.back(); }
 
 }  // namespace
 
 bool SavedModules::has(const std::string& parameter) const {
-  return std::any_of(parameters.begin(), parameters.end(), [&](const auto& spec) { return spec.name == parameter; });
+  return std::any_of(parameters.begin(), parameters.end(), [&](const SavedParameter& each) { return each.spec.name == parameter; });
 }
 
 ModelConfig untied(ModelConfig config) {
@@ -96,7 +143,7 @@ Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<
                                       ", which PEFT's file would hold in tensors of another kind than the model's"),
                                   "train such weights with --target_parameters or --tuner_type full"));
       }
-      out.parameters.push_back(spec);
+      out.parameters.push_back({spec, kPeftPrefix + spec.name});
     }
     for (const std::string& name : names) {
       if (found.contains(name)) continue;
@@ -111,6 +158,28 @@ Result<SavedModules> saved_modules(const ModelConfig& config, const std::vector<
     }
     return out;
   });
+}
+
+Result<SavedModules> saved_beside(const ModelConfig& config, const AdapterConfig& adapter) {
+  return catching([&] {
+    SavedModules out = saved_modules(config, adapter.modules_to_save).value();
+    const std::set<std::string> adapted = adapted_modules(config, adapter);
+    add_biases(config, adapter, adapted, out);
+    add_grown(config, adapted, out);
+    return out;
+  });
+}
+
+void drop_absent(SavedModules& modules, const checkpoint::Safetensors& file) {
+  std::erase_if(modules.parameters, [&](const SavedParameter& each) {
+    return !each.is_trained && file.tensor(each.name) == nullptr;
+  });
+  std::erase_if(modules.copies, [&](const std::string& name) { return file.tensor(name) == nullptr; });
+}
+
+bool is_needless_copy(const std::string& name) {
+  const std::string owner = name.substr(0, name.rfind('.'));
+  return owner.ends_with(".original_module") || owner.ends_with(".modules_to_save");
 }
 
 void untie_head(LoadedModel& model, const std::function<bool(const std::string& name)>& is_master) {
@@ -128,14 +197,15 @@ void untie_head(LoadedModel& model, const std::function<bool(const std::string& 
   (void)load_parameters(std::span(&spec, 1), reader, model.source, *model.store, options).value();
 }
 
-std::string saved_name(const ParameterSpec& spec) { return kPeftPrefix + spec.name; }
-
-std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file, const ParameterSpec& spec) {
-  const auto* tensor = file.tensor(saved_name(spec));
+std::vector<float> read_saved_parameter(const checkpoint::Safetensors& file, const SavedParameter& parameter) {
+  const ParameterSpec& spec = parameter.spec;
+  const auto* tensor = file.tensor(parameter.name);
   if (tensor == nullptr || tensor->shape != spec.shape || !tensor->dtype->dtype) {
     const std::string where = file.files().front()->path();
-    throw Failure(data_error(cat(where, ": tensor ", saved_name(spec)),
-                             "the weight of a module that modules_to_save of adapter_config.json names",
+    throw Failure(data_error(cat(where, ": tensor ", parameter.name),
+                             is_bias_of_module(spec)
+                                 ? "a bias that was trained, by modules_to_save or bias of adapter_config.json"
+                                 : "the weight of a module that modules_to_save of adapter_config.json names",
                              tensor == nullptr ? "none" : "another shape or dtype",
                              "the adapter is of another model, or damaged: take it from its source again"));
   }
@@ -153,11 +223,12 @@ void require_own_modules(const LoadedModel& model, const std::filesystem::path& 
 }
 
 Status load_saved_modules(LoadedModel& model, const checkpoint::Safetensors& file,
-                          const std::vector<ParameterSpec>& parameters, std::set<std::string>& used) {
+                          const std::vector<SavedParameter>& parameters, std::set<std::string>& used) {
   return catching([&] {
-    for (const ParameterSpec& spec : parameters) {
-      const std::vector<float> values = read_saved_parameter(file, spec);
-      used.insert(saved_name(spec));
+    for (const SavedParameter& parameter : parameters) {
+      const ParameterSpec& spec = parameter.spec;
+      const std::vector<float> values = read_saved_parameter(file, parameter);
+      used.insert(parameter.name);
       // Anew, as what is there may be pages of the model's file.
       const TensorDesc& held = model.store->at(spec.name).desc;
       const tern_dtype dtype = held.dtype == TERN_F32 && !is_quantised(held) ? tern_dtype{TERN_F32} : model.dtype;
@@ -170,8 +241,11 @@ Status load_saved_modules(LoadedModel& model, const checkpoint::Safetensors& fil
 }
 
 std::vector<float> saved_values(const graph::TensorStore& store, const ParameterSpec& spec) {
-  std::vector<float> values(static_cast<std::size_t>(num_elements(store.at(spec.name).desc)));
-  store.download(spec.name, std::as_writable_bytes(std::span(values)));
+  const TensorDesc& desc = store.at(spec.name).desc;
+  std::vector<float> values(static_cast<std::size_t>(num_elements(desc)));
+  std::vector<std::byte> bytes(values.size() * static_cast<std::size_t>(dtype_bytes(desc.dtype)));
+  store.download(spec.name, bytes);
+  checkpoint::to_f32(desc.dtype, bytes, values).value();
   to_file(spec.hugging_face, columns_of(spec), values);
   reorder_rows(spec.hugging_face, columns_of(spec), values, true);
   return values;

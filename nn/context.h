@@ -13,7 +13,8 @@
 
 namespace tern::nn {
 
-// A low-rank adapter of one linear layer (Hu et al., "LoRA", 2021): y += scaling * (dropout(x) A^T) B^T.
+// A low-rank adapter of one linear layer (Hu et al., "LoRA", 2021): y += scaling * (dropout(x) A^T) B^T; with factors
+// y += scaling * after * ((inner * (dropout(x) A^T)) B^T).
 struct LoraLayer {
   std::int64_t rank = 0;
   float scaling = 1.0F;  // alpha / rank, or alpha / sqrt(rank)
@@ -28,6 +29,9 @@ struct LoraLayer {
   // What the pair began as, where W is to be without it (PiSSA, OLoRA): stored names; empty: W is as it is.
   std::string initial_a = {};  // [rank, in] f32
   std::string initial_b = {};  // [out, rank] f32
+  // Factors of each feature, VeRA's lambda_d and lambda_b: stored names, f32; empty: none.
+  std::string inner = {};  // [rank]
+  std::string after = {};  // [out]
 };
 
 // How a program computes: the same in every program of a run.

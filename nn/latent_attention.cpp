@@ -15,6 +15,7 @@
 #include "ops/dequantize.h"
 #include "ops/kv_write.h"
 #include "ops/matmul.h"
+#include "ops/mul.h"
 
 namespace tern::nn {
 namespace {
@@ -125,8 +126,8 @@ class HeadMatrix {
       weight_ = ops::dequantize(context.graph(), weight_, context.options().activations, context.options().needs);
     const auto adapter = context.options().adapters.find(module);
     if (adapter == context.options().adapters.end()) return;
-    a_ = context.weight(adapter->second.lora_a);
-    b_ = context.weight(adapter->second.lora_b);
+    a_ = with_factors(context.weight(adapter->second.lora_a), adapter->second.inner);
+    b_ = with_factors(context.weight(adapter->second.lora_b), adapter->second.after);
     scaling_ = adapter->second.scaling;
   }
 
@@ -146,6 +147,16 @@ class HeadMatrix {
   }
 
  private:
+  // Each row by a factor of its own.
+  Value with_factors(Value matrix, const std::string& factors) {
+    if (factors.empty()) return matrix;
+    graph::Graph& graph = context_.graph();
+    TensorDesc wide = graph.desc(matrix);
+    const Value vector = context_.weight(factors);
+    wide.strides[0] = graph.desc(vector).strides[0];
+    wide.strides[1] = 0;
+    return ops::mul(graph, matrix, graph.view(vector, wide, 0), {.needs = context_.options().needs});
+  }
   // Of a matrix [heads * (plain_dim + value_dim), width], each head's rows [first, first + count): [heads, count,
   // width].
   Value rows(Value matrix, std::int64_t first, std::int64_t count) {

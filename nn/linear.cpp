@@ -3,11 +3,13 @@
 #include "accel/kernel.h"
 #include "nn/dora.h"
 #include "nn/scale.h"
+#include "ops/axpby.h"
 #include "ops/build.h"
 #include "ops/dropout.h"
 #include "ops/lora_shrink.h"
 #include "ops/matmul.h"
 #include "ops/matmul_q.h"
+#include "ops/mul.h"
 
 namespace tern::nn {
 namespace {
@@ -54,6 +56,13 @@ Value shrink(Context& context, const std::string& lora_a, float scaling, Value x
 }
 
 namespace {
+
+// x [rows, width] by a stored vector [width], in fp32.
+Value by_factors(Context& context, Value x, const std::string& factors) {
+  graph::Graph& graph = context.graph();
+  const Value vector = context.weight(factors);
+  return ops::mul(graph, x, ops::broadcast_rows(graph, vector, graph.desc(x)), {.needs = context.options().needs});
+}
 
 // y + low B^T, low being [rows, rank]; without y in fp32.
 Value add_expanded(Context& context, const std::string& lora_b, Value low, Value y) {
@@ -107,7 +116,13 @@ Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, te
 }
 
 Value add_adapter(Context& context, const LoraLayer& adapter, Value x, const AdapterDropout& dropout, Value y) {
-  return add_expanded(context, adapter.lora_b, shrink(context, adapter.lora_a, adapter.scaling, x, dropout), y);
+  Value low = shrink(context, adapter.lora_a, adapter.scaling, x, dropout);
+  if (!adapter.inner.empty()) low = by_factors(context, low, adapter.inner);
+  if (adapter.after.empty()) return add_expanded(context, adapter.lora_b, low, y);
+  const Value added = by_factors(context, add_expanded(context, adapter.lora_b, low, {}), adapter.after);
+  if (!y.present()) return added;
+  graph::Graph& graph = context.graph();
+  return ops::axpby(graph, added, y, {.a = 1, .b = 1, .out = graph.desc(y).dtype, .needs = context.options().needs});
 }
 
 Value linear(Context& context, const std::string& module, Value x) {

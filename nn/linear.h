@@ -32,7 +32,7 @@ struct AdapterDropout {
 Value dropped(Context& context, Value x, const AdapterDropout& dropout);
 // scaling dropout(x) A^T -> [rows, rank] in fp32, as adapters are small and carry the whole training signal.
 Value shrink(Context& context, const std::string& lora_a, float scaling, Value x, const AdapterDropout& dropout);
-// y + scaling (dropout(x) A^T) B^T in y's dtype: x [rows, in], y [rows, out].
+// What the adapter adds to y, in y's dtype, else in fp32: x [rows, in], y [rows, out] or absent.
 Value add_adapter(Context& context, const LoraLayer& adapter, Value x, const AdapterDropout& dropout, Value y);
 
 }  // namespace tern::nn

@@ -2,10 +2,12 @@
 
 #include "base/dtype.h"
 #include "base/log.h"
+#include "chat/model_text.h"
 #include "io/atomic_dir.h"
 #include "io/file_writer.h"
 #include "io/json.h"
 #include "models/label_head.h"
+#include "models/new_tokens.h"
 #include "session/model_dtype.h"
 #include "tokenizer/tokenizer_files.h"
 
@@ -29,8 +31,21 @@ void write_model_files(const models::ModelConfig& config, const fs::path& model_
     if (config.pad_token_id >= 0) json["pad_token_id"] = config.pad_token_id;
     io::write_file(directory / "generation_config.json", io::write_json(json)).value();
   }
-  tokenizer::write_tokenizer_files(model_path, directory).value();
+  tokenizer::write_tokenizer_files(model_path, directory, config.new_special_tokens).value();
 }
+
+namespace {
+
+models::ModelConfig config_with_tokens(const checkpoint::CheckpointSource& source, const fs::path& model,
+                                       const std::vector<std::string>& new_special_tokens) {
+  models::ModelConfig config = models::read_config(source).value();
+  if (new_special_tokens.empty()) return config;
+  const chat::ModelText text = chat::load_model_text(model, new_special_tokens).value();
+  models::add_new_tokens(config, new_special_tokens, text.tokenizer.vocab_size()).value();
+  return config;
+}
+
+}  // namespace
 
 Status merge_adapters(const fs::path& model, const models::MergeOptions& options, std::optional<tern_dtype> dtype,
                       const fs::path& target, bool replace, const WrittenCheck& check) {
@@ -39,7 +54,7 @@ Status merge_adapters(const fs::path& model, const models::MergeOptions& options
     auto directory =
         io::AtomicDir::begin(target, replace ? io::AtomicDir::Existing::replace : io::AtomicDir::Existing::refuse)
             .value();
-    models::ModelConfig config = models::read_config(source).value();
+    models::ModelConfig config = config_with_tokens(source, model, options.new_special_tokens);
     for (const auto& adapter : options.adapters) {
       auto head = models::label_head_of_adapter(adapter).value();
       if (!head) continue;
@@ -63,7 +78,7 @@ Result<models::QuantisedReport> quantise_model(const fs::path& model, const fs::
                                                const QuantiseModelOptions& options) {
   return catching([&] {
     const auto source = checkpoint::CheckpointSource::open(model).value();
-    models::ModelConfig config = models::read_config(source).value();
+    models::ModelConfig config = config_with_tokens(source, model, options.new_special_tokens);
     auto directory = io::AtomicDir::begin(
                          target, options.replace ? io::AtomicDir::Existing::replace : io::AtomicDir::Existing::refuse)
                          .value();

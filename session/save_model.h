@@ -54,6 +54,7 @@ struct QuantiseModelOptions {
   models::WriteQuantisedOptions write;          // its dtype is found as merge_adapters finds it
   std::vector<std::filesystem::path> adapters;  // folded in before weights are rounded
   models::RopeOverride rope;
+  std::vector<std::string> new_special_tokens;  // as SessionOptions
   std::optional<tern_dtype> dtype;
   bool replace = false;
   WrittenCheck check;

@@ -9,6 +9,7 @@
 #include "io/file_writer.h"
 #include "io/mapped_file.h"
 #include "models/mmproj.h"
+#include "models/new_tokens.h"
 #include "models/vision.h"
 #include "session/mmproj.h"
 #include "session/model_dtype.h"
@@ -57,12 +58,17 @@ namespace {
 
 enum class Text { needed, if_there };
 
+void add_new_tokens(const std::vector<std::string>& tokens, const tokenizer::Tokenizer& tokenizer,
+                    models::ModelConfig& config) {
+  models::add_new_tokens(config, tokens, tokenizer.vocab_size()).value();
+}
+
 std::unique_ptr<Session> open_text_of(const SessionOptions& options, const HubOptions& hub, Text text) {
   auto session = std::make_unique<Session>();
   session->path = resolve_model(options.model, hub).value();
   require_no_mmproj(session->path);
-  auto found = chat::load_model_text(session->path);
-  if (text == Text::needed || found) session->text = std::move(found).value();
+  auto found = chat::load_model_text(session->path, options.new_special_tokens);
+  if (text == Text::needed || found || !options.new_special_tokens.empty()) session->text = std::move(found).value();
   if (session->text && !options.chat_template.empty()) {
     session->text->chat_template =
         chat::ChatTemplate::parse(io::read_text_file(options.chat_template).value(), options.chat_template).value();
@@ -71,6 +77,7 @@ std::unique_ptr<Session> open_text_of(const SessionOptions& options, const HubOp
   const auto source = checkpoint::CheckpointSource::open_config(session->path).value();
   config = models::read_config(source, options.heads).value();
   (void)models::override_rope(options.rope, config);  // told once, when the checkpoint is open
+  if (session->text) add_new_tokens(options.new_special_tokens, session->text->tokenizer, config);
   if (options.label_head) models::add_label_head(config, *options.label_head).value();
   // A named architecture must be the one that the checkpoint holds: nothing else could be loaded from it.
   if (!options.model_type.empty() && options.model_type != config.model_type) {
@@ -130,6 +137,7 @@ Status open_source(Session& session, const SessionOptions& options, checkpoint::
     // Once more, as some of it hangs on what tensors there are (models/text_part.h).
     const auto tower = session.model.config.vision;
     session.model.config = models::read_config(*session.source, options.heads).value();
+    if (session.text) add_new_tokens(options.new_special_tokens, session.text->tokenizer, session.model.config);
     const std::string positions = models::override_rope(options.rope, session.model.config);
     if (options.label_head) models::add_label_head(session.model.config, *options.label_head).value();
     if (!positions.empty()) log_info(positions);

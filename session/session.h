@@ -26,6 +26,7 @@ struct SessionOptions {
   std::optional<models::LabelHead> label_head;      // of a classification; a language model gets a new one
   std::string model_type;                           // "": as the model says; another than it says is an error (usage)
   std::string chat_template;                        // file of a template in the place of the model's own; "": its own
+  std::vector<std::string> new_special_tokens;      // beside the tokenizer's own, with rows of the model for them
   models::RopeOverride rope;                        // positions scaled otherwise than the model says
   std::optional<tern_dtype> dtype;                  // of the model (model_dtype.h); none: as the model says
   std::optional<models::QuantiseOptions> quantise;  // what weights become while they are loaded

@@ -125,11 +125,23 @@ void TokenizerImpl::finish() {
   track_always_ = track_always_ && (normal_alignment || rewrites);
   trims_ = std::any_of(post_processors.begin(), post_processors.end(), [](const auto& p) { return p->trims(); });
   bool fused = false;
+  tail_ = StreamTail::settled;
   for (const auto& decoder : decoders) {
     if (tail_ == StreamTail::characters || tail_ == StreamTail::last_token) tail_ = StreamTail::whole;
     if (tail_ != StreamTail::whole) tail_ = decoder->tail(tail_, fused);
   }
   resolve_roles();
+}
+
+void TokenizerImpl::add_special_tokens(const std::vector<std::string>& contents) {
+  for (const std::string& content : contents) {
+    if (added_ids_.contains(content)) continue;
+    AddedToken token;
+    token.content = content;
+    token.special = true;
+    add_token(std::move(token));
+  }
+  finish();
 }
 
 void TokenizerImpl::resolve_roles() {

@@ -84,7 +84,9 @@ class Tokenizer {
   // A directory with tokenizer.json (or tokenizer.model) and, if present, tokenizer_config.json,
   // special_tokens_map.json and chat_template.jinja. Fails with ErrorKind::data where a file is absent, malformed or
   // holds an unknown component.
-  [[nodiscard]] static Result<Tokenizer> from_directory(const std::filesystem::path& directory);
+  // `new_special_tokens`: added to those of the files, with the ids that transformers' add_special_tokens gives them.
+  [[nodiscard]] static Result<Tokenizer> from_directory(const std::filesystem::path& directory,
+                                                        const std::vector<std::string>& new_special_tokens = {});
   // tokenizer.json's own text; `where` names it in errors.
   [[nodiscard]] static Result<Tokenizer> from_json(std::string_view json, std::string where);
   // A sentencepiece model file's own bytes (unigram or BPE), with the ids that HF's slow tokenizers' conversion gives.

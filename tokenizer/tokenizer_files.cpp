@@ -1,5 +1,6 @@
 #include "tokenizer/tokenizer_files.h"
 
+#include <algorithm>
 #include <array>
 #include <unordered_set>
 
@@ -53,18 +54,23 @@ Json pre_tokenizer(const GgufVocabulary& vocabulary) {
                            "put the model's own tokenizer.json beside the result"));
 }
 
+// As tokenizer.json has it; the id stands before it there, and is its key in tokenizer_config.json.
+Json added_token(const std::string& content, bool is_special) {
+  return {{"content", content},   {"single_word", false}, {"lstrip", false},
+          {"rstrip", false},      {"normalized", false},  {"special", is_special}};
+}
+Json with_id(TokenId id, const Json& token) {
+  Json out = {{"id", id}};
+  for (const auto& [key, value] : token.items()) out.append(key, value);
+  return out;
+}
+
 Json added_tokens(const GgufVocabulary& vocabulary) {
   Json added = Json::array();
   for (std::size_t id = 0; id < vocabulary.tokens.size() && id < vocabulary.token_types.size(); ++id) {
     const std::int32_t type = vocabulary.token_types[id];
     if (type != kControl && type != kUserDefined) continue;
-    added.push_back({{"id", id},
-                     {"content", vocabulary.tokens[id]},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", type == kControl}});
+    added.push_back(with_id(static_cast<TokenId>(id), added_token(vocabulary.tokens[id], type == kControl)));
   }
   return added;
 }
@@ -142,16 +148,58 @@ void copy_companions(const fs::path& model, const fs::path& directory) {
   }
 }
 
+void list_special_tokens(const std::vector<std::string>& contents, Json& json) {
+  // transformers 5 has another name for the list.
+  const char* const key = json.contains("extra_special_tokens") && json["extra_special_tokens"].is_array()
+                              ? "extra_special_tokens"
+                              : "additional_special_tokens";
+  Json& list = json[key];
+  for (const std::string& content : contents) {
+    const bool is_listed = std::any_of(list.begin(), list.end(), [&](const Json& each) {
+      return each == content || (each.is_object() && each.contains("content") && each["content"] == content);
+    });
+    if (!is_listed) list.push_back(content);
+  }
+}
+
+// The directory's tokenizer has them, but for its files.
+void add_to_files(const std::vector<std::string>& contents, const Tokenizer& tokenizer, const fs::path& directory) {
+  Json file = io::read_json_file(directory / "tokenizer.json").value();
+  Json& added = file["added_tokens"];
+  std::vector<std::pair<TokenId, Json>> fresh;
+  for (const std::string& content : contents) {
+    const auto is_it = [&](const Json& each) { return each["content"] == content; };
+    if (std::any_of(added.begin(), added.end(), is_it)) continue;
+    fresh.emplace_back(tokenizer.piece_to_id(content).value(), added_token(content, true));
+    added.push_back(with_id(fresh.back().first, fresh.back().second));
+  }
+  io::write_file(directory / "tokenizer.json", io::write_json(file)).value();
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    if (!fs::exists(directory / name)) continue;
+    Json json = io::read_json_file(directory / name).value();
+    list_special_tokens(contents, json);
+    if (json.contains("added_tokens_decoder")) {
+      for (const auto& [id, token] : fresh) json["added_tokens_decoder"][cat(id)] = token;
+    }
+    io::write_file(directory / name, io::write_json(json)).value();
+  }
+}
+
 }  // namespace
 
-Status write_tokenizer_files(const fs::path& model, const fs::path& directory) {
+Status write_tokenizer_files(const fs::path& model, const fs::path& directory,
+                             const std::vector<std::string>& new_special_tokens) {
   return catching([&] {
     if (fs::is_directory(model)) {
       copy_companions(model, directory);
+      if (!new_special_tokens.empty()) {
+        add_to_files(new_special_tokens, Tokenizer::from_directory(model, new_special_tokens).value(), directory);
+      }
       return Unit{};
     }
     const checkpoint::Gguf gguf = checkpoint::Gguf::open(model).value();
-    const GgufVocabulary vocabulary = read_gguf_vocabulary(gguf).value();
+    GgufVocabulary vocabulary = read_gguf_vocabulary(gguf).value();
+    add_special_tokens(vocabulary, new_special_tokens);
     io::write_file(directory / "tokenizer.json", io::write_json(tokenizer_json(vocabulary))).value();
     io::write_file(directory / "tokenizer_config.json", io::write_json(tokenizer_config(vocabulary))).value();
     return Unit{};

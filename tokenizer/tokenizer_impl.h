@@ -34,8 +34,10 @@ class TokenizerImpl {
 
   // Adds tokens in order, giving new ones the ids that the reference gives them; `id` says what the file claims.
   void add_token(AddedToken token);
-  // Call once when all parts are there.
+  // Call when all parts are there.
   void finish();
+  // Of a finished tokenizer: special tokens beside those that it has.
+  void add_special_tokens(const std::vector<std::string>& contents);
 
   [[nodiscard]] Encoded encode(std::string_view text, bool add_special_tokens, bool with_offsets,
                                bool parse_special = true) const;

@@ -19,7 +19,8 @@ void keep_roles(const TokenizerConfig& model, TokenizerConfig& config) {
   if (config.pad.content.empty()) config.pad = model.pad;
 }
 
-std::shared_ptr<TokenizerImpl> load_directory(const std::filesystem::path& directory) {
+std::shared_ptr<TokenizerImpl> load_directory(const std::filesystem::path& directory,
+                                              const std::vector<std::string>& new_special_tokens) {
   const auto exists = [&](const char* name) {
     std::error_code error;
     return std::filesystem::is_regular_file(directory / name, error);
@@ -52,14 +53,21 @@ std::shared_ptr<TokenizerImpl> load_directory(const std::filesystem::path& direc
                              "name a model directory that has its tokenizer's files"));
   }
   impl->config = std::move(config);
+  if (!new_special_tokens.empty() && !exists("tokenizer.json")) {
+    throw Failure(data_error(directory.string(), "tokenizer.json, which can get new special tokens",
+                             "a SentencePiece model alone",
+                             "save the tokenizer with transformers, which writes tokenizer.json, or drop the flag"));
+  }
+  if (!new_special_tokens.empty()) impl->add_special_tokens(new_special_tokens);
   impl->resolve_roles();
   return impl;
 }
 
 }  // namespace
 
-Result<Tokenizer> Tokenizer::from_directory(const std::filesystem::path& directory) {
-  return catching([&] { return Tokenizer(load_directory(directory)); });
+Result<Tokenizer> Tokenizer::from_directory(const std::filesystem::path& directory,
+                                            const std::vector<std::string>& new_special_tokens) {
+  return catching([&] { return Tokenizer(load_directory(directory, new_special_tokens)); });
 }
 
 Result<Tokenizer> Tokenizer::from_json(std::string_view json, std::string where) {

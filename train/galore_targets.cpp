@@ -14,7 +14,7 @@ std::set<std::string> galore_parameters(const GaloreOptions& options, const mode
            std::any_of(options.target_modules.begin(), options.target_modules.end(),
                        [&](const std::string& word) { return module.find(word) != std::string::npos; });
   };
-  for (const auto& module : models::linear_modules(model)) {
+  for (const auto& module : models::linear_modules(model.config)) {
     if (is_target(module.name)) out.insert(module.name + ".weight");
   }
   if (out.empty()) {

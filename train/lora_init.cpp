@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "base/strings.h"
 #include "models/initial_pairs.h"
+#include "models/vera.h"
 
 namespace tern::train {
 namespace {
@@ -122,6 +123,17 @@ void init_adapter(graph::TensorStore& store, const models::LoadedAdapter& adapte
     for (const std::string& initial : {layer.initial_a, layer.initial_b}) {
       if (!initial.empty()) store.fill_zero(initial);
     }
+  }
+}
+
+void init_vera(graph::TensorStore& store, const std::string& name, const models::LoadedAdapter& adapter,
+               const std::vector<models::LinearModule>& modules) {
+  const auto largest = models::largest_of(modules);
+  models::fill_projections(store, name, models::drawn_projections(adapter.config, largest.in, largest.out), modules);
+  for (const auto& [module, layer] : adapter.layers) {
+    const std::vector<float> inner(static_cast<std::size_t>(layer.rank), static_cast<float>(adapter.config.d_initial));
+    store.upload(layer.inner, std::as_bytes(std::span(inner)));
+    store.fill_zero(layer.after);
   }
 }
 

@@ -32,6 +32,9 @@ struct InitOptions {
 // Bits are Philox keyed by (seed, name): the same adapter whatever the order of modules.
 void init_adapter(graph::TensorStore& store, const models::LoadedAdapter& adapter, std::uint64_t seed,
                   InitWeights kind = InitWeights::uniform);
+// VeRA: random matrices by its key, outputs that begin at zero. `modules`: its layers.
+void init_vera(graph::TensorStore& store, const std::string& name, const models::LoadedAdapter& adapter,
+               const std::vector<models::LinearModule>& modules);
 // Pairs of pissa and olora, made of the model's weights.
 void init_from_weights(const models::LoadedModel& model, const models::LoadedAdapter& adapter, std::uint64_t seed,
                        const InitOptions& options);

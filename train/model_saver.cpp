@@ -90,8 +90,9 @@ void load_full_checkpoint(models::LoadedModel& model, const std::vector<std::str
                              "resume with the flags the checkpoint was made with"));
   }
   models::ParameterReader reader(source);
-  for (const auto& spec : specs) {
+  for (auto spec : specs) {
     if (std::find(trained.begin(), trained.end(), spec.name) == trained.end()) continue;
+    spec.added_rows = 0;  // the checkpoint has them
     const std::vector<float> values = reader.read(spec);
     model.store->upload(spec.name, std::as_bytes(std::span(values)));
   }

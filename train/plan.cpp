@@ -96,7 +96,9 @@ models::LoadOptions load_options(const TunerOptions& tuner, const models::ModelC
     const auto trained = trained_parameters(tuner.selection, config).value();
     masters.insert(trained.begin(), trained.end());
   } else {
-    for (const auto& spec : modules_beside(tuner, config, checkpoint).value().parameters) masters.insert(spec.name);
+    for (const auto& each : modules_beside(tuner, config, checkpoint).value().parameters) {
+      if (each.is_trained) masters.insert(each.spec.name);
+    }
   }
   models::LoadOptions load;
   load.is_master = [masters = std::move(masters)](const std::string& name) { return masters.contains(name); };

@@ -50,7 +50,7 @@ std::string lower_rank(PlannedRun& run, int step) {
   const std::int64_t rank = run.tuner.lora_rank.value_or(models::AdapterConfig().rank) >> step;
   if (rank < 1) return {};
   run.tuner.lora_rank = rank;
-  return cat("--lora_rank ", rank);
+  return cat(run.tuner.kind == models::AdapterKind::vera ? "--vera_rank " : "--lora_rank ", rank);
 }
 
 std::string adapter_alone(PlannedRun& run, int step) {

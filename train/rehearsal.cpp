@@ -33,7 +33,7 @@ models::LoadedAdapter make_adapter(models::LoadedModel& model) {
   models::AdapterConfig config;
   config.rank = 8;
   config.alpha = 32;
-  models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, models::linear_modules(model));
+  models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, models::linear_modules(model.config));
   init_adapter(*model.store, adapter, 42);
   return adapter;
 }

@@ -64,7 +64,8 @@ data::Settings data_settings(const RunOptions& options, const session::Session& 
           {"truncation_strategy", std::string(word_of(encoding.truncation))},
           {"columns", columns},
           {"split_dataset_ratio", cat(options.data.split_dataset_ratio)},
-          {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())}};
+          {"tokenizer of --model", hash(data::tokenizer_identity(session.path).value())},
+          {"new_special_tokens", join(options.session.new_special_tokens, " ")}};
 }
 
 }  // namespace
@@ -197,10 +198,11 @@ void Run::load_data() {
       static_cast<std::uint32_t>(std::max<std::int64_t>(session_->model.config.max_position_embeddings, 1));
   data::ChatEncoderOptions& encoding = options_.encoder;
   if (encoding.max_length == 0) encoding.max_length = longest;
+  const std::string new_tokens = join(options_.session.new_special_tokens, "\n");
   encoding.identity = (options_.session.chat_template.empty()
                            ? data::tokenizer_identity(session_->path)
                            : data::tokenizer_identity(session_->path, *session_->text->chat_template))
-                          .value();
+                          .value() + (new_tokens.empty() ? "" : cat("\n", new_tokens));
   // A model that only looks at texts may have no chat template; one that answers needs it.
   if (options_.task.is_pooled() && !session_->text->chat_template) encoding.use_chat_template = false;
   encoder_ = task_encoder(
@@ -256,7 +258,9 @@ void Run::load_model() {
   std::int64_t trained = 0;
   for (const auto& name : tuner_->trainable) trained += num_elements(model.store->at(name).desc);
   std::int64_t added = full ? 0 : trained;
-  for (const auto& spec : tuner_->adapter.saved) added -= num_elements(model.store->at(spec.name).desc);
+  for (const auto& each : tuner_->adapter.saved) {
+    if (each.is_trained) added -= num_elements(model.store->at(each.spec.name).desc);
+  }
   const std::string data = options_.streaming ? std::string("a stream")
                                               : cat(data_.train.size(), " samples, ", data_.train.tokens(), " tokens, ",
                                                     data_.train.supervised(), " supervised");

@@ -22,6 +22,7 @@ enum class TunerType { lora, full };
 
 struct TunerOptions {
   TunerType type = TunerType::lora;
+  models::AdapterKind kind = models::AdapterKind::lora;  // of a new adapter
   // A new adapter. What is unset is models::AdapterConfig's default; beside a checkpoint it is what that was trained
   // with, and another value is an error.
   std::optional<std::int64_t> lora_rank;
@@ -29,11 +30,14 @@ struct TunerOptions {
   std::optional<double> lora_dropout;
   std::optional<bool> use_rslora;
   std::optional<bool> use_dora;
+  std::optional<std::int64_t> vera_projection_prng_key;  // of VeRA, whose rank and dropout are those above
+  std::optional<double> vera_d_initial;
   std::optional<std::string> init_weights;       // lora_init.h
   LoraGaOptions lora_ga;                         // of init_weights lora-ga
   std::vector<std::string> target_modules;       // last parts of layer names, or "all-linear"; empty: all-linear
   std::vector<std::string> target_parameters;    // ends of names of experts' fused weights (models/adapter_parts.h)
   std::string target_regex;                      // of whole layer names, as PEFT takes it; wins
+  std::optional<models::TrainedBiases> lora_bias;  // of the model's own biases, which are trained beside a new adapter
   std::vector<std::string> modules_to_save;      // trained in full beside a new adapter (models/saved_modules.h)
   std::filesystem::path adapter;                 // a directory in PEFT's format to go on training; "": a new one
   Selection selection;                           // of full tuning

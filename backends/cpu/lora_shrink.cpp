@@ -10,7 +10,7 @@
 namespace tern::cpu {
 namespace {
 
-constexpr std::int64_t kRows = 4;  // that TileMath::add_outer takes at once
+constexpr std::int64_t kRows = 4;  // that TileMath::add_outer takes together
 
 // x and what drops its elements, read by tiles of a row.
 class DroppedRows {
@@ -173,57 +173,88 @@ bool backward_supports(const PlanDesc& desc, std::string& reason) {
       .ok();
 }
 
-constexpr std::int64_t kColumns = 256;  // at most, of a tile of the backward: an element's bits don't depend on it
+// The work of the backward, cut by sizes alone: some rows by some columns, whose part of da is summed apart.
+struct Pieces {
+  static constexpr std::int64_t kMostChunks = 8, kLeastRows = 64, kMostColumns = 512;
+
+  Pieces(std::int64_t all_rows, std::int64_t in) : rows(all_rows), columns(in) {
+    chunks = std::clamp<std::int64_t>(rows / kLeastRows, 1, kMostChunks);
+    tiles = (columns + kMostColumns - 1) / kMostColumns;
+    width = tiles == 0 ? 0 : round_up((columns + tiles - 1) / tiles, 16);
+  }
+  [[nodiscard]] std::int64_t first_row(std::int64_t chunk) const { return rows * chunk / chunks; }
+
+  std::int64_t rows, columns, chunks, tiles, width;
+};
 
 std::uint64_t backward_workspace(const PlanDesc& desc) {
   const auto& x = desc.arg(TERN_LORA_SHRINK_BACKWARD_X);
   const std::int64_t ranks = desc.arg(TERN_LORA_SHRINK_BACKWARD_A).shape[0];
+  const Pieces pieces(x.shape[0], x.shape[1]);
   return floats(ranks * x.shape[1]) + floats(x.shape[0] * ranks) +
-         static_cast<std::uint64_t>(desc.num_threads) * floats(ranks * kColumns);
+         static_cast<std::uint64_t>(pieces.chunks * pieces.tiles) * floats(ranks * pieces.width);
 }
 
-// The gradients of some columns of x and a, by all rows in their order.
-class BackwardColumns {
+class Backward {
  public:
-  BackwardColumns(const KernelArgs& args, const float* dh, const float* a)
+  // dh [rows, ranks], times alpha; a [ranks, in]; sums: [chunks, tiles, ranks, width].
+  Backward(const KernelArgs& args, const float* dh, const float* a, float* sums)
       : dh_(dh),
         a_(a),
+        sums_(sums),
         dx_(args[TERN_LORA_SHRINK_BACKWARD_DX]),
         da_(args[TERN_LORA_SHRINK_BACKWARD_DA]),
         adds_dx_(args.accumulates(TERN_LORA_SHRINK_BACKWARD_DX)),
         adds_da_(args.accumulates(TERN_LORA_SHRINK_BACKWARD_DA)),
-        rows_(args[TERN_LORA_SHRINK_BACKWARD_X].dim(0)),
-        in_(args[TERN_LORA_SHRINK_BACKWARD_X].dim(1)),
         ranks_(args[TERN_LORA_SHRINK_BACKWARD_A].dim(0)),
+        pieces_(args[TERN_LORA_SHRINK_BACKWARD_X].dim(0), args[TERN_LORA_SHRINK_BACKWARD_X].dim(1)),
         x_(args, TERN_LORA_SHRINK_BACKWARD_X, TERN_LORA_SHRINK_BACKWARD_KEYS, TERN_LORA_SHRINK_BACKWARD_MASK,
            args.attr<tern_lora_shrink_backward_attrs>().rate, args.attr<tern_lora_shrink_backward_attrs>().site),
         io_(args),
         math_(tile_math(args.target)) {}
 
-  // `sums`: room for [ranks, kColumns].
-  void run(std::int64_t first, std::int64_t n, float* sums) const {
-    alignas(64) std::array<float, kRows * kColumns> tile;
-    alignas(64) std::array<float, kColumns> grad;
-    alignas(64) std::array<std::uint8_t, kColumns> keep;
-    std::fill_n(sums, ranks_ * kColumns, 0.0F);
-    for (std::int64_t row = 0; row < rows_; row += kRows) {
-      const std::int64_t count = std::min(kRows, rows_ - row);
-      for (std::int64_t i = 0; i < count; ++i) {
-        if (x_.drops()) x_.find_kept(row + i, first, n, keep.data());
-        if (da_.present()) load(row + i, first, n, keep.data(), tile.data() + i * kColumns);
-        if (dx_.present()) give_dx(row + i, first, n, keep.data(), grad.data());
-      }
-      if (da_.present()) {
-        math_.add_outer(dh_ + row * ranks_, tile.data(), kColumns, static_cast<std::size_t>(count),
-                        static_cast<std::size_t>(ranks_), static_cast<std::size_t>(n), sums);
-      }
-    }
-    for (std::int64_t r = 0; da_.present() && r < ranks_; ++r) {
-      put(io_, da_, r * da_.stride(0) + first * da_.stride(1), n, adds_da_, sums + r * kColumns);
-    }
+  void run(ThreadPool& pool) const {
+    pool.parallel_tasks(pieces_.chunks * pieces_.tiles,
+                        [&](std::int64_t piece, int) { run_piece(piece / pieces_.tiles, piece % pieces_.tiles); });
+    if (!da_.present()) return;
+    pool.parallel_for(ranks_ * pieces_.tiles, 1 + kParallelFrom / std::max<std::int64_t>(1, pieces_.width * pieces_.chunks),
+                      [&](std::int64_t begin, std::int64_t end, int) {
+                        for (std::int64_t row = begin; row < end; ++row) give_da(row / pieces_.tiles, row % pieces_.tiles);
+                      });
   }
 
  private:
+  [[nodiscard]] float* sums_of(std::int64_t chunk, std::int64_t tile) const {
+    const std::uint64_t one = floats(ranks_ * pieces_.width) / sizeof(float);
+    return sums_ + static_cast<std::uint64_t>(chunk * pieces_.tiles + tile) * one;
+  }
+  [[nodiscard]] std::int64_t columns_of(std::int64_t tile) const {
+    return std::clamp<std::int64_t>(pieces_.columns - tile * pieces_.width, 0, pieces_.width);
+  }
+
+  void run_piece(std::int64_t chunk, std::int64_t tile) const {
+    alignas(64) std::array<float, kRows * Pieces::kMostColumns> values;
+    alignas(64) std::array<float, Pieces::kMostColumns> grad;
+    alignas(64) std::array<std::uint8_t, Pieces::kMostColumns> keep;
+    const std::int64_t first = tile * pieces_.width, n = columns_of(tile), end = pieces_.first_row(chunk + 1);
+    float* sums = sums_of(chunk, tile);
+    std::fill_n(sums, ranks_ * pieces_.width, 0.0F);
+    for (std::int64_t row = pieces_.first_row(chunk); row < end; row += kRows) {
+      const std::int64_t count = std::min(kRows, end - row);
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (x_.drops()) x_.find_kept(row + i, first, n, keep.data());
+        if (da_.present()) load(row + i, first, n, keep.data(), values.data() + i * pieces_.width);
+        if (dx_.present()) give_dx(row + i, first, n, keep.data(), grad.data());
+      }
+      if (da_.present()) {
+        math_.add_outer(dh_ + row * ranks_, values.data(), static_cast<std::size_t>(pieces_.width),
+                        static_cast<std::size_t>(count), static_cast<std::size_t>(ranks_), static_cast<std::size_t>(n),
+                        sums);
+      }
+    }
+  }
+
+  // What dropout leaves of x.
   void load(std::int64_t row, std::int64_t first, std::int64_t n, const std::uint8_t* keep, float* to) const {
     const float* values = x_.load(row, first, n, to);
     if (x_.drops()) {
@@ -236,21 +267,31 @@ class BackwardColumns {
   void give_dx(std::int64_t row, std::int64_t first, std::int64_t n, const std::uint8_t* keep, float* buffer) const {
     const std::int64_t at = row * dx_.stride(0) + first * dx_.stride(1);
     float* to = TileIo::place(dx_, at, dx_.stride(1), adds_dx_, buffer);
-    math_.expand(dh_ + row * ranks_, a_ + first, static_cast<std::size_t>(in_), static_cast<std::size_t>(ranks_),
-                 static_cast<std::size_t>(n), to);
+    math_.expand(dh_ + row * ranks_, a_ + first, static_cast<std::size_t>(pieces_.columns),
+                 static_cast<std::size_t>(ranks_), static_cast<std::size_t>(n), to);
     if (x_.drops()) x_.drop(keep, to, n, to);
     io_.store(dx_, at, dx_.stride(1), n, adds_dx_, to);
   }
 
-  const float* dh_;  // [rows, ranks], times alpha
-  const float* a_;   // [ranks, in]
+  // The sum over chunks, in their order.
+  void give_da(std::int64_t rank, std::int64_t tile) const {
+    const std::int64_t first = tile * pieces_.width, n = columns_of(tile);
+    float* sum = sums_of(0, tile) + rank * pieces_.width;
+    for (std::int64_t chunk = 1; chunk < pieces_.chunks; ++chunk) {
+      math_.add(sum, sums_of(chunk, tile) + rank * pieces_.width, static_cast<std::size_t>(n), sum);
+    }
+    put(io_, da_, rank * da_.stride(0) + first * da_.stride(1), n, adds_da_, sum);
+  }
+
+  const float* dh_;
+  const float* a_;
+  float* sums_;
   const TensorView& dx_;
   const TensorView& da_;
   bool adds_dx_;
   bool adds_da_;
-  std::int64_t rows_;
-  std::int64_t in_;
   std::int64_t ranks_;
+  Pieces pieces_;
   DroppedRows x_;
   TileIo io_;
   const TileMath& math_;
@@ -263,13 +304,7 @@ void run_backward(const KernelArgs& args) {
   std::byte* room = args.workspace;
   const float* a = dense(args, args[TERN_LORA_SHRINK_BACKWARD_A], 1.0F, take(room, ranks * in));
   const float* dh = dense(args, args[TERN_LORA_SHRINK_BACKWARD_DH], attrs.alpha, take(room, rows * ranks));
-  const BackwardColumns columns(args, dh, a);
-  const std::int64_t share = in / (4 * args.pool->num_threads());
-  const std::int64_t width = std::clamp<std::int64_t>(round_up(share, 16), 16, kColumns);
-  args.pool->parallel_tasks((in + width - 1) / width, [&](std::int64_t tile, int thread) {
-    auto* sums = reinterpret_cast<float*>(room + static_cast<std::uint64_t>(thread) * floats(ranks * kColumns));
-    columns.run(tile * width, std::min(width, in - tile * width), sums);
-  });
+  Backward(args, dh, a, reinterpret_cast<float*>(room)).run(*args.pool);
 }
 
 constexpr std::array kKernels = {

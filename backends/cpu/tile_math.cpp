@@ -198,12 +198,28 @@ void shrink(const float* x, const float* a, std::size_t stride, std::size_t rank
   for (; r < ranks; ++r) h[r] += dot(x, a + r * stride, n);
 }
 
-void expand(const float* h, const float* a, std::size_t stride, std::size_t ranks, std::size_t n, float* out) {
+// out = (add ? out : 0) + h^T a for eight rows of a.
+HWY_INLINE void expand8(const float* h, const float* a, std::size_t stride, std::size_t n, bool add, float* out) {
+  const float h0 = h[0], h1 = h[1], h2 = h[2], h3 = h[3], h4 = h[4], h5 = h[5], h6 = h[6], h7 = h[7];
   each(n, [=](auto d, std::size_t i) HWY_ATTR {
-    auto sum = hn::Zero(d);
-    for (std::size_t r = 0; r < ranks; ++r) sum = hn::MulAdd(hn::Set(d, h[r]), hn::LoadU(d, a + r * stride + i), sum);
-    hn::StoreU(sum, d, out + i);
+    const float* at = a + i;
+    auto sum = add ? hn::LoadU(d, out + i) : hn::Zero(d);
+    sum = hn::MulAdd(hn::Set(d, h0), hn::LoadU(d, at), sum);
+    sum = hn::MulAdd(hn::Set(d, h1), hn::LoadU(d, at + stride), sum);
+    sum = hn::MulAdd(hn::Set(d, h2), hn::LoadU(d, at + 2 * stride), sum);
+    sum = hn::MulAdd(hn::Set(d, h3), hn::LoadU(d, at + 3 * stride), sum);
+    sum = hn::MulAdd(hn::Set(d, h4), hn::LoadU(d, at + 4 * stride), sum);
+    sum = hn::MulAdd(hn::Set(d, h5), hn::LoadU(d, at + 5 * stride), sum);
+    sum = hn::MulAdd(hn::Set(d, h6), hn::LoadU(d, at + 6 * stride), sum);
+    hn::StoreU(hn::MulAdd(hn::Set(d, h7), hn::LoadU(d, at + 7 * stride), sum), d, out + i);
   });
+}
+
+void expand(const float* h, const float* a, std::size_t stride, std::size_t ranks, std::size_t n, float* out) {
+  std::size_t r = 0;
+  for (; r + 8 <= ranks; r += 8) expand8(h + r, a + r * stride, stride, n, r > 0, out);
+  if (r == 0) std::memset(out, 0, n * sizeof(float));
+  for (; r < ranks; ++r) axpby(h[r], a + r * stride, 1.0F, out, n, out);
 }
 
 void add_outer(const float* h, const float* x, std::size_t stride, std::size_t rows, std::size_t ranks, std::size_t n,

@@ -55,6 +55,18 @@ Check& Check::dim(int arg, int d, std::int64_t size) {
   return *this;
 }
 
+Check& Check::contiguous() {
+  for (int i = 0; i < static_cast<int>(desc_.op.num_args); ++i) {
+    const auto& desc = desc_.arg(i);
+    std::int64_t expected = 1;
+    for (int d = static_cast<int>(desc.rank) - 1; d >= 0; --d) {
+      if (desc.shape[d] != 1 && desc.strides[d] != expected) refuse("a tensor isn't contiguous");
+      expected *= desc.shape[d];
+    }
+  }
+  return *this;
+}
+
 Check& Check::that(bool good, const char* reason) {
   if (!good) refuse(reason);
   return *this;

@@ -18,6 +18,7 @@ class Check {
   Check& rank(int arg, int rank);
   Check& same_shape(std::initializer_list<int> args);
   Check& dim(int arg, int d, std::int64_t size);
+  Check& contiguous();  // every argument
   Check& that(bool good, const char* reason);
   [[nodiscard]] bool ok() const { return ok_; }
 

@@ -13,9 +13,7 @@ namespace {
 constexpr std::int64_t kRows = 1024;              // of a block
 constexpr std::int64_t kPanelElements = 2 << 20;  // of logits, or of an expanded weight
 constexpr std::int64_t kLeastPanel = 128;
-// Work-items of a row on a GPU. More should be faster, but with 64 PoCL's rows lose their largest logit now and then,
-// and no GPU has told yet whether that is PoCL's fault or the kernels'.
-constexpr std::int64_t kGroup = 1;
+constexpr std::int64_t kGroup = 64;  // work-items of a row on a GPU
 constexpr std::uint64_t kStateBytes = 16;  // struct RowState of cl/head.cl
 
 enum : std::size_t {

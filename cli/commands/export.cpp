@@ -63,6 +63,7 @@ void export_quantised(const Arguments& arguments, const fs::path& model) {
   options.write.max_shard_size = static_cast<std::uint64_t>(arguments.integer("max_shard_size"));
   options.adapters = adapter_paths(arguments);
   options.rope = rope_override(arguments);
+  options.new_special_tokens = new_special_tokens(arguments);
   options.dtype = torch_dtype(arguments);
   options.replace = arguments.boolean("exist_ok");
   options.check = merge_check(arguments, model);

@@ -18,7 +18,7 @@ Names joined(std::initializer_list<Names> parts) {
 const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
                             "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
                             "compat", "output",    "precision", "self_cognition", "loss_weights",
-                            "plugins", "task", "task_loss"};
+                            "plugins", "task", "task_loss", "new_tokens"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -29,13 +29,12 @@ const Names kParallelPending = {"ddp_timeout",
                                 "expert_parallel_size",
                                 "context_parallel_size",
                                 "expert_tensor_parallel_size"};
-const Names kTunerPending = {"lora_bias=all", "lora_bias=lora_only"};
-const Names kOtherTuners = {"tuner_type=llamapro", "tuner_type=adalora", "tuner_type=vera",      "tuner_type=longlora",
+const Names kOtherTuners = {"tuner_type=llamapro", "tuner_type=adalora", "tuner_type=longlora",
                             "tuner_type=adapter",  "tuner_type=boft",    "tuner_type=fourierft", "tuner_type=reft",
                             "tuner_type=bone",     "tuner_type=ia3"};
 const Names kGenerationPending = {"num_beams"};
 
-const Names kSftPending = joined({kQuantPending, kParallelPending, kTunerPending, kOtherTuners});
+const Names kSftPending = joined({kQuantPending, kParallelPending, kOtherTuners});
 const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout"}});
 
 // Where nothing else reads the longest sequence.
@@ -118,9 +117,9 @@ std::vector<CommandSpec> training_commands() {
 
 std::vector<CommandSpec> serving_commands() {
   const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization", "task",
-                       "infer", "cache",     "invariance", "runtime", "compat",   "output",     "plugins"};
+                       "infer", "cache",     "invariance", "runtime", "compat",   "output",     "plugins",      "new_tokens"};
   const Names serve = {"model",  "positions", "base",       "template", "generation", "quantization",
-                       "deploy", "cache",     "invariance", "runtime",  "compat",     "output"};
+                       "deploy", "cache",     "invariance", "runtime",  "compat",     "output",       "new_tokens"};
   return {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
@@ -189,14 +188,14 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "score",
        .summary = "give the log-probability of every token in each text",
        .groups = {"model_file", "positions", "compute", "adapters", "hub", "text_rows", "score", "invariance",
-                  "runtime", "output"},
+                  "runtime", "output", "new_tokens"},
        .effects = {kStretches},
        .example = "tern score --model smollm2-135m --dataset text.jsonl",
        .run = run_score},
       {.name = "bench",
        .summary = "measure prefill and decode on this machine",
        .groups = {"model_file", "positions", "compute", "adapters", "hub", "seed", "runtime", "bench", "json",
-                  "output"},
+                  "output", "new_tokens"},
        .effects = {kStretches},
        .example = "tern bench --model smollm2-135m --batch_size 1 16 --json",
        .run = run_bench},
@@ -207,7 +206,8 @@ std::vector<CommandSpec> file_commands() {
   return {
       {.name = "export",
        .summary = "quantise, merge or upload a model",
-       .groups = {"model", "positions", "base", "data", "template", "export", "merge", "runtime", "compat", "output"},
+       .groups = {"model", "positions", "base", "data", "template", "export", "merge", "runtime", "compat", "output",
+                  "new_tokens"},
        .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}},
        .pending = kExportPending,
        .no_effect = kExportNoEffect,
@@ -216,7 +216,7 @@ std::vector<CommandSpec> file_commands() {
        .run = run_export},
       {.name = "merge-lora",
        .summary = "merge adapters into a model and write it",
-       .groups = {"model_file", "positions", "compute", "base", "merge", "output"},
+       .groups = {"model_file", "positions", "compute", "base", "merge", "output", "new_tokens"},
        .defaults = {{"load_args", "true"}},
        .pending = Names{"ddp_timeout"},
        .no_effect = {{"seed", "nothing is random"}},

@@ -70,10 +70,15 @@ constexpr std::string_view kDropOne = "drop one";
 
 std::vector<Condition> training_conditions() {
   return {
+      {"adapter", "tuner_type",
+       [](const Arguments& a) { return is(a, "tuner_type", "lora") || is(a, "tuner_type", "vera"); },
+       "--tuner_type lora or vera", "no adapter is trained"},
       {"lora", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "lora"); }, "--tuner_type lora",
-       "--tuner_type full trains no adapter"},
+       "no LoRA adapter is trained"},
+      {"vera", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "vera"); }, "--tuner_type vera",
+       "no VeRA adapter is trained"},
       {"full", "tuner_type", [](const Arguments& a) { return is(a, "tuner_type", "full"); }, "--tuner_type full",
-       "--tuner_type lora trains only an adapter"},
+       "only an adapter is trained"},
       {"new_adapter", "adapters", [](const Arguments& a) { return !a.has("adapters"); }, "no --adapters",
        "--adapters brings its own settings"},
       {"by_name", "target_regex", [](const Arguments& a) { return !a.has("target_regex"); }, "no --target_regex", "",

@@ -15,7 +15,7 @@ struct Condition {
   std::string_view flags;           // what it looks at: `val_dataset|split_dataset_ratio`
   bool (*holds)(const Arguments&);  // asked where the command has one of `flags`; elsewhere the condition holds
   std::string_view needs;           // `--tuner_type lora`; `no --adapters`
-  std::string_view why;             // where it does not hold: `--tuner_type full trains no adapter`; may be empty
+  std::string_view why;             // where it does not hold: `no LoRA adapter is trained`; may be empty
   std::string_view mend = "remove it";
   std::string_view verb = "has no effect";  // of the flag that is refused: `and --dataset cannot be used together`
 };

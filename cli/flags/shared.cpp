@@ -20,6 +20,13 @@ constexpr Flag kModel[] = {
      .explanation = "tern has one attention, and it never stores the matrix of scores"},
 };
 
+constexpr Flag kNewTokens[] = {
+    {.name = "new_special_tokens",
+     .type = list,
+     .help = "special tokens that the tokenizer gets beside its own, or a .txt file of them with white space between; "
+             "embedding and head get rows for them"},
+};
+
 constexpr Flag kPositions[] = {
     {.name = "rope_scaling",
      .type = json,
@@ -81,7 +88,7 @@ constexpr Flag kBase[] = {
     {.name = "adapters",
      .type = list,
      .help = "directory of an adapter in PEFT's format; merge-lora takes several",
-     .effect = "lora starts"},
+     .effect = "adapter starts"},
     {.name = "seed",
      .type = integer,
      .fallback = "42",
@@ -301,6 +308,7 @@ constexpr Flag kCompat[] = {
 
 std::vector<FlagGroup> shared_groups() {
   return {{"model", "Model", kModel},
+          {"new_tokens", "New tokens", kNewTokens},
           {"positions", "Positions", kPositions},
           {"base", "Base", kBase},
           {"data", "Data", kData},

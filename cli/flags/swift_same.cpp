@@ -62,7 +62,8 @@ std::vector<AnswerRow> of_models_and_data() {
       {kSame, kNotTraining, "nothing is trained",
        "packing packing_length packing_num_proc packing_strategy tuner_type sequence_parallel_size cached_dataset "
        "cached_val_dataset val_dataset_shuffle interleave_prob stopping_strategy disable_ignore_empty_think "
-       "is_binary_loss_scale model_author model_name num_labels problem_type new_special_tokens norm_bbox"},
+       "is_binary_loss_scale model_author model_name num_labels problem_type norm_bbox"},
+      {kSame, "eval|sample", "nothing is trained", "new_special_tokens"},
       {kSame, "infer|deploy|rollout|eval|app",
        "an adapter is applied without merging it; tern merge-lora writes a merge",
        "merge_lora safe_serialization max_shard_size"},

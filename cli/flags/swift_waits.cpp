@@ -13,8 +13,7 @@ std::vector<AnswerRow> of_training() {
       {kWaits, kTrain, "more tuners",
        "lora_dtype adalora_beta1=0.85 adalora_beta2=0.85 adalora_deltaT=1 "
        "adalora_init_r=12 adalora_orth_reg_weight=0.5 adalora_target_r=8 adalora_tfinal=0 adalora_tinit=0 "
-       "vera_d_initial=0.1 vera_dropout=0.0 vera_projection_prng_key=0 vera_rank=256 llamapro_num_groups "
-       "llamapro_num_new_blocks=4 new_special_tokens "
+       "llamapro_num_groups llamapro_num_new_blocks=4 "
        "gradient_checkpointing_kwargs "
        "router_aux_loss_coef=0.0 enable_dft_loss=false enable_channel_loss=false label_smoothing_factor=0.0"},
       {kWaits, kTrain, "more optimizers", "optim_target_modules"},

@@ -688,7 +688,8 @@ def train(model, samples, begin_step=lambda step: None):
     """`begin_step` may choose what takes gradients, of what did when training began."""
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     trained = list(named.values())
-    decays = {name: p.dim() >= 2 and not name.endswith("bias") for name, p in named.items()}
+    # VeRA's factors are vectors that transformers' Trainer decays.
+    decays = {name: p.dim() >= 2 and not name.endswith("bias") or "vera_lambda" in name for name, p in named.items()}
     groups = [{"params": [p for name, p in named.items() if decays[name]], "weight_decay": DECAY},
               {"params": [p for name, p in named.items() if not decays[name]], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW([g for g in groups if g["params"]], lr=PEAK, betas=BETAS, eps=EPS)
@@ -886,7 +887,7 @@ def settle_adapter(folder):
         config = json.load(file)
     config["base_model_name_or_path"] = None
     for key in ("target_modules", "exclude_modules"):
-        if isinstance(config[key], list):
+        if isinstance(config.get(key), list):
             config[key] = sorted(config[key])
     with open(path, "w") as file:
         json.dump(config, file, indent=2)

@@ -135,7 +135,7 @@ TEST_P(PeftVariant, KeepsItsNamesAndBits) {
   auto read = models::read_adapter_config(scratch.path()).value();
   auto wanted = models::read_adapter_config(folder() / "adapter").value();
   EXPECT_EQ(models::adapter_config_json(read), models::adapter_config_json(wanted));
-  for (const auto& module : models::linear_modules(model)) {
+  for (const auto& module : models::linear_modules(model.config)) {
     EXPECT_EQ(read.selects(module.name), adapter.layers.contains(module.name)) << module.name;
   }
 }
@@ -189,7 +189,7 @@ TEST_P(MadeOfWeights, BeginsAsPeftDoes) {
   const auto theirs = models::read_adapter_config(folder() / "adapter").value();
   const auto options = train::parse_init_weights(theirs.began_as).value();
   std::vector<models::LinearModule> modules;
-  for (const auto& module : models::linear_modules(model)) {
+  for (const auto& module : models::linear_modules(model.config)) {
     if (theirs.selects(module.name)) modules.push_back(module);
   }
   const auto adapter = models::create_adapter(model, "lora", theirs, modules);

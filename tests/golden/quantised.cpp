@@ -103,7 +103,7 @@ class AsStored : public Quantised {
   [[nodiscard]] static Gradients step(models::LoadedModel& model) {
     const models::AdapterConfig config{.rank = 4, .alpha = 8, .target_modules = {"all-linear"}};
     const auto adapter =
-        models::create_adapter(model, "lora", config, models::select_modules(model, config.target_modules).value());
+        models::create_adapter(model, "lora", config, models::select_modules(model.config, config.target_modules).value());
     StepOptions options;
     options.graph.adapters = adapter.layers;
     std::mt19937 random(11);
@@ -130,7 +130,7 @@ class AsStored : public Quantised {
 TEST_P(AsStored, EqualsItsTwin) {
   auto model = load_on(path_, cpu_device(), TERN_F32);
   auto other = load_on(twin("f32"), cpu_device(), TERN_F32);
-  for (const auto& module : models::linear_modules(model))
+  for (const auto& module : models::linear_modules(model.config))
     EXPECT_EQ(is_quantised(model.store->at(module.name + ".weight").desc), !is_plain(module.name)) << module.name;
   EXPECT_TRUE(without_rounding(model.notes).empty()) << model.notes.front();
   EXPECT_LE(max_difference(logits(model), logits(other)), kLogits);
@@ -315,7 +315,7 @@ TEST_P(QuantisedModel, ComputesWithTheQuantisedNumbers) {
   auto model = quantised(path, how, cpu_device());
   auto twin = load(path, true);  // in memory that can be written
   std::set<std::string> linear;
-  for (const auto& module : models::linear_modules(model)) linear.insert(module.name + ".weight");
+  for (const auto& module : models::linear_modules(model.config)) linear.insert(module.name + ".weight");
   bool any_experts = false, any_left = false;
   for (const auto& spec : model.architecture->parameters(model.config)) {
     const bool experts = spec.shape.size() == 3 && !spec.is_bias;

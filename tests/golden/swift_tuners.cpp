@@ -109,7 +109,7 @@ class LoraGa : public testing::TestWithParam<LoraGaCase> {
     config.alpha = 32;
     config.began_as = models::kLoraGa;
     config.target_modules = {"all-linear"};
-    adapter_ = models::create_adapter(model_, "lora", config, models::linear_modules(model_));
+    adapter_ = models::create_adapter(model_, "lora", config, models::linear_modules(model_.config));
     train::init_adapter(*model_.store, adapter_, 42);
   }
   void begin(train::LoraGaOptions options) {
@@ -214,7 +214,7 @@ TEST(LoraGaLimits, AreWhatThereIs) {
   models::AdapterConfig config;
   config.rank = 9;  // of k_proj [16, 32]
   config.began_as = models::kLoraGa;
-  const auto adapter = models::create_adapter(model, "lora", config, models::linear_modules(model));
+  const auto adapter = models::create_adapter(model, "lora", config, models::linear_modules(model.config));
   session::Runtime runtime;
   const auto begun = catching([&] {
     train::init_by_gradients(model, adapter, cut, options, {}, 3, 42, runtime);

@@ -371,6 +371,21 @@ GgufVocabulary read_vocabulary(const checkpoint::Gguf& file) {
 
 }  // namespace
 
+void add_special_tokens(GgufVocabulary& vocabulary, const std::vector<std::string>& contents) {
+  constexpr std::int32_t kNormal = 1, kControl = 3;
+  vocabulary.token_types.resize(vocabulary.tokens.size(), kNormal);
+  for (const std::string& content : contents) {
+    const auto known = std::find(vocabulary.tokens.begin(), vocabulary.tokens.end(), content);
+    if (known != vocabulary.tokens.end()) {
+      vocabulary.token_types[static_cast<std::size_t>(known - vocabulary.tokens.begin())] = kControl;
+      continue;
+    }
+    vocabulary.tokens.push_back(content);
+    vocabulary.token_types.push_back(kControl);
+    if (!vocabulary.scores.empty()) vocabulary.scores.push_back(0);
+  }
+}
+
 std::shared_ptr<TokenizerImpl> make_gguf_tokenizer(const GgufVocabulary& vocabulary) {
   return Builder(vocabulary).build();
 }

@@ -43,9 +43,11 @@ bool is_projected(const RuleContext& context, const std::string& parameter) {
 
 ParameterGroup group_of(const std::string& parameter, const RuleContext& context) {
   const TensorDesc& desc = context.store->at(parameter).desc;
-  // The biases of experts are a matrix; DoRA's magnitudes are a vector, which transformers' Trainer decays.
+  // The biases of experts are a matrix; DoRA's magnitudes and VeRA's factors are vectors, which transformers' Trainer
+  // decays.
   const bool decays = (desc.rank >= 2 && !parameter.ends_with(".bias")) ||
                       parameter.ends_with(".lora_magnitude_vector") ||
+                      parameter.find(".vera_lambda_") != std::string::npos ||
                       (context.options.galore && context.options.galore->per_parameter);
   const auto missed = context.missed.find(parameter);
   return {lr_ratio(parameter, desc, context.options), decays ? context.options.adamw.weight_decay : 0.0,

@@ -318,7 +318,7 @@ TEST(Conditions, AreRefusedInASentence) {
   EXPECT_EQ(judged({"tokenize", "--text", "x", "--dataset", "d"}),
             "--text and --dataset cannot be used together; drop one.");
   EXPECT_EQ(judged({"sft", "--lora_rank", "4", "--tuner_type", "full"}),
-            "--lora_rank has no effect: --tuner_type full trains no adapter; remove it.");
+            "--lora_rank has no effect: no LoRA adapter is trained; remove it.");
   EXPECT_EQ(judged({"sft", "--streaming"}),
             "--streaming needs --max_steps: nobody knows how long a stream is; give --max_steps N.");
 }
@@ -351,7 +351,7 @@ TEST(Conditions, WhatAsksForNothingIsTaken) {
   Words lines;
   EXPECT_EQ(judged(with(full, {"--lora_dropout", "0.05"}), &lines), "") << "a default that is given asks for nothing";
   ASSERT_EQ(lines.size(), 1U) << "and is told";
-  EXPECT_EQ(lines[0], "--tuner_type full trains no adapter: --lora_dropout has no effect; remove it");
+  EXPECT_EQ(lines[0], "no LoRA adapter is trained: --lora_dropout has no effect; remove it");
   EXPECT_NE(judged(with(full, {"--lora_dropout", "0.1"})), "");
   EXPECT_EQ(judged({"sft", "--eval_strategy", "no", "--eval_on_start", "false"}, &lines), "");
   EXPECT_EQ(lines, Words{});

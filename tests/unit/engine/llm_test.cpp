@@ -396,7 +396,7 @@ TEST_F(OverATinyModel, AnAdapterChangesItsOwnAnswersOnly) {
   models::AdapterConfig config;
   config.rank = 2;
   models::LoadedModel& model = plain.session->model;
-  models::LoadedAdapter adapter = models::create_adapter(model, "made", config, models::linear_modules(model));
+  models::LoadedAdapter adapter = models::create_adapter(model, "made", config, models::linear_modules(model.config));
   for (const auto& [module, layer] : adapter.layers) {
     for (const auto& part : {layer.lora_a, layer.lora_b}) {
       std::vector<float> values(static_cast<std::size_t>(num_elements(model.store->at(part).desc)));

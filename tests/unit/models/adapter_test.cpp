@@ -85,7 +85,7 @@ struct Feature {
 
 // What PEFT would compute differently is refused by name, never ignored.
 TEST(AdapterConfig, RefusesWhatItDoesNotServe) {
-  const std::vector<Feature> features = {{"bias", "all"},
+  const std::vector<Feature> features = {{"bias", "some"},
                                          {"ensure_weight_tying", true},
                                          {"modules_to_save", {"lm_head("}},
                                          {"use_dora", "yes"},
@@ -214,19 +214,19 @@ TEST(Adapter, RefusesTensorsOfAnotherModel) {
 TEST(Adapter, ChoosesModulesByNameAndPart) {
   const ScratchModel scratch;
   const auto model = load(scratch);
-  EXPECT_EQ(select_modules(model, {"all-linear"}).value().size(), 14U);
-  EXPECT_EQ(select_modules(model, {"q_proj", "down_proj"}).value().size(), 4U);
-  EXPECT_EQ(select_modules(model, {"mlp.up_proj"}).value().size(), 2U);
-  EXPECT_EQ(select_modules(model, {"model.layers.1.self_attn.v_proj"}).value().size(), 1U);
+  EXPECT_EQ(select_modules(model.config, {"all-linear"}).value().size(), 14U);
+  EXPECT_EQ(select_modules(model.config, {"q_proj", "down_proj"}).value().size(), 4U);
+  EXPECT_EQ(select_modules(model.config, {"mlp.up_proj"}).value().size(), 2U);
+  EXPECT_EQ(select_modules(model.config, {"model.layers.1.self_attn.v_proj"}).value().size(), 1U);
   for (const char* name : {"qwen2-tied", "qwen3-untied"}) {
     const ScratchModel qwen(name);
-    EXPECT_EQ(select_modules(load(qwen), {"all-linear"}).value().size(), 14U) << name;  // no norm, no bias, no head
+    EXPECT_EQ(select_modules(load(qwen).config, {"all-linear"}).value().size(), 14U) << name;  // no norm, no bias, no head
   }
-  const auto unknown = select_modules(model, {"q_proj", "c_attn"});
+  const auto unknown = select_modules(model.config, {"q_proj", "c_attn"});
   ASSERT_FALSE(unknown.ok());
   EXPECT_EQ(unknown.error().kind, ErrorKind::usage);
   EXPECT_NE(unknown.error().line().find("c_attn"), std::string::npos);
-  EXPECT_FALSE(select_modules(model, {"proj"}).ok()) << "only whole parts of a name";
+  EXPECT_FALSE(select_modules(model.config, {"proj"}).ok()) << "only whole parts of a name";
 }
 
 // In the file's own order of rows, also where the model computes in another.

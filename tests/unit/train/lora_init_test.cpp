@@ -12,7 +12,7 @@ TEST(LoraInit, IsUniformAndBelongsToItsModule) {
   auto model = tiny_model();
   models::AdapterConfig config;
   config.rank = 32;
-  const auto modules = models::select_modules(model, {"all-linear"}).value();
+  const auto modules = models::select_modules(model.config, {"all-linear"}).value();
   const models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, modules);
   init_adapter(*model.store, adapter, 42);
   std::set<std::vector<float>> distinct;
@@ -35,7 +35,7 @@ TEST(LoraInit, IsUniformAndBelongsToItsModule) {
   EXPECT_EQ(distinct.size(), adapter.layers.size());
   // One module alone starts as it does among others; another seed differs.
   auto alone_model = tiny_model();
-  const auto one = models::select_modules(alone_model, {"model.layers.1.mlp.up_proj"}).value();
+  const auto one = models::select_modules(alone_model.config, {"model.layers.1.mlp.up_proj"}).value();
   const models::LoadedAdapter alone = models::create_adapter(alone_model, "lora", config, one);
   const auto& name = alone.layers.begin()->second.lora_a;
   init_adapter(*alone_model.store, alone, 42);

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/strings.h"
+#include "io/json.h"
 #include "tests/support/tiny_model.h"
 #include "tests/unit/train/tiny.h"
 #include "train/loss.h"
@@ -19,6 +21,13 @@ std::string read(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
+}
+
+// More than the tiny model has rows for.
+std::vector<std::string> hundred_tokens() {
+  std::vector<std::string> out;
+  for (int i = 0; i < 100; ++i) out.push_back(cat("<", i, ">"));
+  return out;
 }
 
 class RunTest : public ::testing::Test {
@@ -47,6 +56,54 @@ class RunTest : public ::testing::Test {
     o.output_dir = path(output);
     o.add_version = false;
     return o;
+  }
+  // A run that stops after half of its steps and goes on ends as one that never stopped, and took what was planned.
+  void expect_resumes_to_the_bit(const std::function<void(RunOptions&)>& change,
+                                 const std::string& weights = "adapter_model") const {
+    const auto with = [&](const std::string& output) {
+      auto o = options(output);
+      change(o);
+      return o;
+    };
+    const auto whole = Run::open(with("whole")).value();
+    (void)whole->train().value();
+    std::int64_t trained = 0;
+    for (const auto& name : whole->tuner().trainable) {
+      trained += num_elements(whole->session().model.store->at(name).desc);
+    }
+    EXPECT_EQ(Run::plan(with("planned")).value().plan.trained_parameters, trained);
+    fs::create_directories(path("cut"));
+    fs::copy(path("whole/checkpoint-3"), path("cut/checkpoint-3"), fs::copy_options::recursive);
+    auto resumed = with("cut");
+    resumed.resume_from = "last";
+    (void)Run::open(resumed).value()->train().value();
+    for (const std::string& file : {weights + ".safetensors", std::string("optimizer.safetensors")}) {
+      EXPECT_NE(read(path("whole/checkpoint-6") / file), read(path("whole/checkpoint-3") / file)) << file;
+      EXPECT_TRUE(read(path("whole/checkpoint-6") / file) == read(path("cut/checkpoint-6") / file)) << file;
+    }
+  }
+  // The tiny model, whose attention gets biases.
+  void add_biases() const {
+    const auto file = checkpoint::Safetensors::open(path("model/model.safetensors")).value();
+    std::vector<checkpoint::TensorSpec> specs;
+    for (const auto& tensor : file.tensors()) specs.push_back({tensor.name, std::string(tensor.dtype->name), tensor.shape});
+    std::map<std::string, std::vector<float>> biases;
+    for (const auto& tensor : file.tensors()) {
+      const std::string& name = tensor.name;
+      if (name.find("self_attn") == std::string::npos) continue;
+      const std::string bias = name.substr(0, name.size() - std::string("weight").size()) + "bias";
+      specs.push_back({bias, "F32", {tensor.shape[0]}});
+      biases[bias].assign(static_cast<std::size_t>(tensor.shape[0]), 0.01F);
+    }
+    fs::create_directories(path("biased"));
+    auto writer = checkpoint::SafetensorsWriter::create(path("biased"), specs, {}).value();
+    for (const auto& tensor : file.tensors()) writer.write(tensor.name, tensor.bytes).value();
+    for (const auto& [name, values] : biases) writer.write(name, std::as_bytes(std::span(values))).value();
+    writer.finish().value();
+    fs::copy(path("biased/model.safetensors"), path("model/model.safetensors"), fs::copy_options::overwrite_existing);
+    io::Json config = io::read_json_file(path("model/config.json")).value();
+    config["attention_bias"] = true;
+    std::ofstream(path("model/config.json")) << io::write_json(config);
   }
   [[nodiscard]] static std::string refused(RunOptions o) {
     const auto run = Run::open(std::move(o));
@@ -80,21 +137,79 @@ TEST_F(RunTest, TrainsAndResumesToTheBit) {
 
 // So does what is trained beside linear layers, of embedding and head apart where they are one matrix.
 TEST_F(RunTest, ResumesModulesAndEmbeddingsToTheBit) {
-  const auto with = [&](const std::string& output) {
-    auto o = options(output);
+  expect_resumes_to_the_bit([](RunOptions& o) {
     o.tuner.target_modules = {"q_proj", "embed_tokens"};
     o.tuner.modules_to_save = {"all-norm", "lm_head"};
-    return o;
-  };
-  (void)Run::open(with("whole")).value()->train().value();
-  fs::create_directories(path("cut"));
-  fs::copy(path("whole/checkpoint-3"), path("cut/checkpoint-3"), fs::copy_options::recursive);
-  auto resumed = with("cut");
-  resumed.resume_from = "last";
-  (void)Run::open(resumed).value()->train().value();
-  for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
-    EXPECT_TRUE(read(path("whole/checkpoint-6") / file) == read(path("cut/checkpoint-6") / file)) << file;
-  }
+  });
+}
+
+TEST_F(RunTest, ResumesBiasesToTheBit) {
+  auto none = options("none");
+  none.tuner.lora_bias = models::TrainedBiases::all;
+  EXPECT_NE(refused(none).find("--lora_bias all trains nothing: the model has no biases"), std::string::npos);
+  add_biases();
+  none.tuner.lora_bias = models::TrainedBiases::lora_only;
+  none.tuner.target_modules = {"up_proj"};
+  EXPECT_NE(refused(none).find("trains nothing: no layer with an adapter has a bias"), std::string::npos);
+  expect_resumes_to_the_bit([](RunOptions& o) {
+    o.tuner.target_modules = {"q_proj"};
+    o.tuner.lora_bias = models::TrainedBiases::all;
+  });
+  auto other = options("cut");
+  other.resume_from = "last";
+  other.tuner.lora_bias = models::TrainedBiases::none;
+  EXPECT_NE(refused(other).find("--lora_bias gives none, and the checkpoint was trained with all"), std::string::npos);
+}
+
+TEST_F(RunTest, ResumesVeraToTheBit) {
+  expect_resumes_to_the_bit([](RunOptions& o) {
+    o.tuner.kind = models::AdapterKind::vera;
+    o.tuner.lora_dropout = 0.1;
+  });
+  auto other = options("cut");
+  other.resume_from = "last";
+  other.tuner.lora_rank.reset();
+  other.tuner.vera_d_initial = 0.5;
+  EXPECT_NE(refused(other).find("--vera_d_initial gives 0.5, and the checkpoint was trained with 0.1"),
+            std::string::npos);
+}
+
+TEST_F(RunTest, ResumesNewTokensToTheBit) {
+  const auto vocabulary = models::read_config(checkpoint::CheckpointSource::open(path("model")).value()).value().vocab_size;
+  expect_resumes_to_the_bit([](RunOptions& o) {
+    o.session.new_special_tokens = hundred_tokens();
+    o.tuner.target_modules = {"q_proj"};
+    o.tuner.modules_to_save = {"embed_tokens"};
+  });
+  const auto file = checkpoint::Safetensors::open_directory(path("cut/checkpoint-6"), "adapter_model").value();
+  const auto* table = file.tensor("base_model.model.model.embed_tokens.weight");
+  ASSERT_NE(table, nullptr);
+  EXPECT_GT(table->shape[0], vocabulary);
+  EXPECT_EQ(table->shape[0] % 128, 0);
+  auto other = options("cut");
+  other.resume_from = "last";
+  EXPECT_NE(refused(other), "") << "a model without them";
+}
+
+// The checkpoint is a model of its own, with a tokenizer that has the tokens.
+TEST_F(RunTest, FullTuningWritesNewTokens) {
+  expect_resumes_to_the_bit(
+      [](RunOptions& o) {
+        o.session.new_special_tokens = hundred_tokens();
+        o.tuner.type = TunerType::full;
+        o.tuner.lora_rank.reset();
+        o.tuner.selection.freeze_parameters = {"model.layers.0"};
+        o.trainer.learning_rate = 1e-3;
+      },
+      "model");
+  const auto written = path("whole/checkpoint-6");
+  const auto source = checkpoint::CheckpointSource::open(written).value();
+  const auto config = models::read_config(source).value();
+  EXPECT_EQ(config.vocab_size % 128, 0);
+  EXPECT_EQ(source.find("model.embed_tokens.weight")->shape[0], config.vocab_size);
+  const auto tokenizer = tokenizer::Tokenizer::from_directory(written).value();
+  EXPECT_LT(tokenizer.piece_to_id("<99>").value(), config.vocab_size);
+  EXPECT_EQ(tokenizer.encode("<17>", false).size(), 1U);
 }
 
 // What it begins as is in the checkpoint, and no gradient is looked at again.

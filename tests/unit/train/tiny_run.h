@@ -22,7 +22,7 @@ struct TinyRun {
     if (resume_from.empty()) {
       adapter.config.rank = 4;
       adapter.config.dropout = 0.05;
-      const auto modules = models::select_modules(model, {"all-linear"}).value();
+      const auto modules = models::select_modules(model.config, {"all-linear"}).value();
       adapter = models::create_adapter(model, "lora", adapter.config, modules);
       init_adapter(*model.store, adapter, 42);
     } else {
