@@ -371,7 +371,8 @@ Result<LoadedAdapter> load_adapter(LoadedModel& model, const std::string& adapte
     add_parts(loaded, std::move(parts));
     read_pairs(file, where, *model.store, loaded, config.began_as.empty());
     // As PEFT does: what another program's adapter began as is found anew.
-    if (!config.began_as.empty()) make_initial_pairs(model, loaded.layers, {.began_as = config.began_as});
+    const bool is_changed = !config.began_as.empty() && !model.store->only_counts();
+    if (is_changed) make_initial_pairs(model, loaded.layers, {.began_as = config.began_as});
     file.intact().value();
     refresh_norms(model, loaded.layers);
     return loaded;

@@ -143,6 +143,10 @@ TEST_F(RunTest, ResumesModulesAndEmbeddingsToTheBit) {
   });
 }
 
+TEST_F(RunTest, ResumesDoraToTheBit) {
+  expect_resumes_to_the_bit([](RunOptions& o) { o.tuner.use_dora = true; });
+}
+
 TEST_F(RunTest, ResumesBiasesToTheBit) {
   auto none = options("none");
   none.tuner.lora_bias = models::TrainedBiases::all;
