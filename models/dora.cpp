@@ -90,8 +90,10 @@ RowNorms::RowNorms(std::shared_ptr<graph::TensorStore> store, const Layers& laye
       graph.output(module, squares_of_rows(graph, constant(graph, module + ".weight")));
     }
     const auto program = build(graph);  // goes at once, with the plain forms that it holds
-    program->run({});
-    for (const auto& [module, layer] : layers_) squares_[module] = floats(program->output(module));
+    if (!store_->only_counts()) {
+      program->run({});
+      for (const auto& [module, layer] : layers_) squares_[module] = floats(program->output(module));
+    }
   }
   Graph graph;
   for (const auto& [module, layer] : layers_) {
@@ -131,7 +133,7 @@ bool has_magnitudes(const Layers& layers) {
 }
 
 void refresh_norms(const LoadedModel& model, const Layers& layers) {
-  if (!has_magnitudes(layers)) return;
+  if (!has_magnitudes(layers) || model.store->only_counts()) return;
   accel::ChoiceCache choices;
   RowNorms(model.store, layers, plain_build(model, choices)).refresh();
 }

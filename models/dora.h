@@ -20,7 +20,8 @@ using BuildProgram = std::function<std::unique_ptr<graph::Program>(const graph::
 
 class RowNorms {
  public:
-  // Of the layers that have a magnitude; `store` has their weights and pairs. Measures the rows of the weights, once.
+  // Of the layers that have a magnitude; `store` has their weights and pairs. Measures the rows of the weights, once, if
+  // the store doesn't only count.
   // Only the device's own ops are used, and nothing as large as a weight is kept:
   //   |w + s b A|^2 = |w|^2 + b . (2 s A w + s^2 (A A^T) b)
   RowNorms(std::shared_ptr<graph::TensorStore> store, const Layers& layers, const BuildProgram& build);

@@ -104,7 +104,7 @@ def check(tern, case):
         for key, tensor in stored.items():
             twin = key if key in loaded else None
             for at, old in ((".weight", ".default.weight"), ("", ".default"), (".weight", ".modules_to_save.default.weight"),
-                            ("", ".default")):
+                            ("", ".default.weight")):
                 candidate = key[:len(key) - len(at)] + old if key.endswith(at) else None
                 twin = candidate if candidate in loaded else twin
             assert twin is not None, f"{case}: PEFT has no place for {key}"

@@ -41,7 +41,13 @@ struct Case {
 const std::vector<Case>& refused() {
   static const std::vector<Case> cases = {
       {"lora", "lora_rank", {"sft", "--lora_rank", "4", "--tuner_type", "full"}, {"sft", "--lora_rank", "4"}},
-      {"lora", "adapters", {"sft", "--adapters", "a", "--tuner_type", "full"}, {"sft", "--adapters", "a"}},
+      {"lora", "lora_bias", {"sft", "--lora_bias", "all", "--tuner_type", "vera"}, {"sft", "--lora_bias", "all"}},
+      {"adapter", "adapters", {"sft", "--adapters", "a", "--tuner_type", "full"}, {"sft", "--adapters", "a"}},
+      {"adapter",
+       "target_modules",
+       {"sft", "--target_modules", "v_proj", "--tuner_type", "full"},
+       {"sft", "--target_modules", "v_proj", "--tuner_type", "vera"}},
+      {"vera", "vera_rank", {"sft", "--vera_rank", "64"}, {"sft", "--vera_rank", "64", "--tuner_type", "vera"}},
       {"full",
        "freeze_parameters",
        {"sft", "--freeze_parameters", "m"},
