@@ -129,6 +129,11 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   return *programs_.emplace(capacity.tokens, std::move(program)).first->second;
 }
 
+void MicroBatchRunner::train(std::vector<std::string> parameters) {
+  programs_.clear();
+  options_.trainable = std::move(parameters);
+}
+
 const graph::Program& MicroBatchRunner::prepare() { return program_for(grown_ > 0 ? Capacity{} : options_.capacity); }
 
 void MicroBatchRunner::prepare(const std::set<std::int64_t>& sizes) {
@@ -150,6 +155,7 @@ void MicroBatchRunner::fill_tokens(const data::MicroBatch& batch, const MicroBat
 
 std::vector<float> MicroBatchRunner::run_pooled(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
                                                 std::span<const float> gradient) {
+  const accel::TraceSpan span(runtime_.trace(), "micro-batch");
   nn::TokenColumns tokens;
   fill_tokens(batch, inputs, tokens);
   Capacity needed;
@@ -195,6 +201,7 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
     (void)run_pooled(batch, inputs);
     return 0;
   }
+  const accel::TraceSpan span(runtime_.trace(), "micro-batch");
   nn::TokenColumns tokens;
   fill_tokens(batch, inputs, tokens);
   std::vector<std::int32_t> targets;

@@ -24,6 +24,20 @@ TrainState first_state(const TrainerOptions& options) {
   return state;
 }
 
+ReportOptions report_options(const TrainerOptions& options, const TrainState& state) {
+  ReportOptions report = options.report;
+  report.run_id = state.run_id;
+  return report;
+}
+
+// Of GaLore's projections and moments, for a run that resumes.
+std::string kept_as(const GaloreOptions& galore) {
+  if (!galore.quantised) return galore.per_parameter ? ", an optimizer each" : "";
+  const QGaloreOptions& q = *galore.quantised;
+  const std::string projections = q.projections ? cat(", projections in ", q.bits, " bits by ", q.group_size) : "";
+  return cat(", moments in 8 bits", projections, ", ", q.queue_size, " cosines");
+}
+
 }  // namespace
 
 Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
@@ -37,7 +51,8 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       hooks_(std::move(hooks)),
       state_(first_state(options_)),
       checkpoints_(options_.output_dir, state_.run_id),
-      reporter_(options_.output_dir, options_.report, options_.args_json, model.store->device(), hooks_.on_log) {
+      reporter_(options_.output_dir, report_options(options_, state_), options_.args_json, model.store->device(),
+                hooks_.on_log) {
   runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
   const auto per_epoch = training.steps_per_epoch();
   total_steps_ = steps_in_all(options_, training);
@@ -61,10 +76,24 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   pooled_ = std::move(programs.pooled);
   routes_ = std::move(programs.routes);
   norms_ = std::move(programs.norms);
+  layers_ = std::move(programs.layers);
+  token_sizes_ = sizes.training.tokens;
   if (norms_) norms_->refresh();
-  if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
+  if (reporter_.counts_flops() && !layers_) work_.emplace(model, options_.graph);
   held_out_samples_ = static_cast<std::int64_t>(validation.size());
   if (!options_.resume_from.empty()) resume();
+  if (layers_) train_layers();
+}
+
+void Trainer::train_layers() {
+  const auto parameters = layers_->parameters_at(state_.global_step);
+  if (parameters != optimizer_->parameters() || state_.global_step > 0) {
+    train_only(*optimizer_, *runner_, parameters, layers_->missed_of(state_.missed_steps), token_sizes_);
+  }
+  if (!reporter_.counts_flops()) return;
+  TrainingGraphOptions graph = options_.graph;
+  graph.trainable = parameters;
+  work_.emplace(model_, graph);
 }
 
 void Trainer::make_schedule(bool evaluates) {
@@ -76,6 +105,10 @@ void Trainer::make_schedule(bool evaluates) {
       options_.warmup_steps > 0
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  if (options_.optimizer.galore && options_.optimizer.galore->per_parameter) {
+    schedule_.total_steps *= 2;
+    schedule_.warmup_steps *= 2;
+  }
   const std::string flag = cat("--lr_scheduler_type ", schedule_name(schedule_.kind));
   if (!warms_up(schedule_.kind) && schedule_.warmup_steps > 0) {
     log_warn(cat(flag, " never warms up, so --warmup_ratio and --warmup_steps have no effect; give ",
@@ -117,10 +150,16 @@ Fingerprint Trainer::fingerprint() const {
   }
   if (options_.graph.row_losses) out.fixed.emplace_back("enable_channel_loss", "true");
   out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
+  if (options_.lisa) {
+    out.fixed.emplace_back("LISA",
+                           cat(options_.lisa->activated_layers, " layers, every ", options_.lisa->step_interval));
+  }
   if (const auto& galore = options_.optimizer.galore) {
     out.fixed.emplace_back("GaLore", cat("rank ", galore->rank, ", type ", static_cast<int>(galore->type), ", ",
-                                         galore->parameters.size(), " matrices"));
+                                         galore->parameters.size(), " matrices", kept_as(*galore)));
     changeable_galore = cat("gap ", galore->update_proj_gap, ", scale ", galore->scale);
+    if (const auto& q = galore->quantised)
+      changeable_galore += cat(", cosine ", q->cos_threshold, ", gamma ", q->gamma);
   }
   out.fixed.emplace_back("trained parameters", cat(options_.graph.trainable.size(), ", xxh3_64 ", names.hex()));
   const AdamwOptions& adamw = options_.optimizer.adamw;
@@ -227,6 +266,16 @@ double Trainer::evaluate() {
   return mean + options_.graph.router_aux_loss_coef * balance;
 }
 
+data::StepPlan Trainer::next_plan() {
+  const accel::TraceSpan span(runtime_.trace(), "wait for data", "data");
+  return training_.plan(static_cast<std::uint64_t>(state_.epoch), static_cast<std::uint64_t>(state_.step_in_epoch));
+}
+
+data::MicroBatch Trainer::gather(const data::MicroBatchPlan& plan) const {
+  const accel::TraceSpan span(runtime_.trace(), "gather data", "data");
+  return training_.gather(plan);
+}
+
 // Of each micro-batch, the rows of the experts in the others; nothing where there are no others.
 std::vector<std::vector<double>> Trainer::count_experts(const data::StepPlan& plan, const MicroBatchInputs& inputs) {
   if (!routes_ || plan.micro_batches.size() < 2) return {};
@@ -237,7 +286,7 @@ std::vector<std::vector<double>> Trainer::count_experts(const data::StepPlan& pl
       own.emplace_back();
       continue;
     }
-    (void)routes_->run(training_.gather(micro), inputs);
+    (void)routes_->run(gather(micro), inputs);
     const ExpertUse use = routes_->take_expert_use();
     all.add(use);
     own.push_back(use.counts);
@@ -262,7 +311,7 @@ double Trainer::add_gradients(const data::StepPlan& plan, MicroBatchInputs input
   for (std::size_t i = 0; i < plan.micro_batches.size(); ++i) {
     const data::MicroBatchPlan& micro = plan.micro_batches[i];
     if (micro.samples.empty()) continue;
-    const data::MicroBatch batch = training_.gather(micro);
+    const data::MicroBatch batch = gather(micro);
     if (!pooled_) {
       if (!other_counts.empty()) inputs.other_expert_counts = other_counts[i];
       const double part = runner_->run(batch, inputs);
@@ -278,6 +327,7 @@ double Trainer::add_gradients(const data::StepPlan& plan, MicroBatchInputs input
 
 void Trainer::train_step(const data::StepPlan& plan) {
   reporter_.begin_step();
+  if (layers_ && state_.global_step > 0 && layers_->draws_at(state_.global_step)) train_layers();
   MicroBatchInputs inputs;
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
@@ -288,12 +338,13 @@ void Trainer::train_step(const data::StepPlan& plan) {
   const double loss = add_gradients(plan, inputs);
   const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
   const double lr = adaptive_rate_ ? adaptive_rate_->rate() : schedule_.at(update);
-  const StepResult result = optimizer_->step(lr, update, inputs.loss_scale);
+  const StepResult result = update_weights(lr, update, inputs.loss_scale);
   if (result.skipped) {
     skip_step(failed, plan, result.grad_norm);
   } else {
     if (state_.loss_scale) state_.loss_scale->grow();
     reporter_.took(lr, result.grad_norm);
+    if (layers_) layers_->count_missed(state_.global_step, state_.missed_steps);
     if (norms_) norms_->refresh();
   }
   ++state_.global_step;
@@ -302,6 +353,11 @@ void Trainer::train_step(const data::StepPlan& plan) {
   }
   reporter_.end_step(state_.window, loss, runner_->take_hits(), runner_->take_channel_losses());
   if (hooks_.on_step) hooks_.on_step({state_.global_step, total_steps_, loss, reporter_.memory_gib()});
+}
+
+StepResult Trainer::update_weights(double learning_rate, std::int64_t update, double loss_scale) {
+  const accel::TraceSpan span(runtime_.trace(), "optimizer");
+  return optimizer_->step(learning_rate, update, loss_scale);
 }
 
 void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm) {
@@ -325,6 +381,7 @@ void Trainer::log_step(bool epoch_end) {
 }
 
 HeldOutReport Trainer::evaluate_and_log() {
+  const accel::TraceSpan span(runtime_.trace(), "evaluate");
   const double begin = reporter_.seconds();
   HeldOutReport it;
   it.loss = evaluate();
@@ -353,6 +410,7 @@ std::optional<HeldOutReport> Trainer::maybe_evaluate(bool epoch_end) {
 }
 
 void Trainer::save_checkpoint(const std::optional<HeldOutReport>& held_out) {
+  const accel::TraceSpan span(runtime_.trace(), "save a checkpoint");
   const fs::path directory = checkpoints_.at(state_.global_step);
   CheckpointContent content;
   content.model = &saver_;
@@ -404,8 +462,8 @@ TrainResult Trainer::run() {
       result.interrupted = true;
       break;
     }
-    const data::StepPlan plan =
-        training_.plan(static_cast<std::uint64_t>(state_.epoch), static_cast<std::uint64_t>(state_.step_in_epoch));
+    const accel::TraceStep step(runtime_.trace(), state_.global_step + 1);
+    const data::StepPlan plan = next_plan();
     train_step(plan);
     ++state_.step_in_epoch;
     if (plan.last) {

@@ -11,22 +11,14 @@ constexpr auto kWaits = AnswerKind::waits;
 std::vector<AnswerRow> of_training() {
   return {
       {kWaits, kTrain, "more tuners",
-       "lora_dtype lora_ga_batch_size=2 lora_ga_direction=ArB2r lora_ga_iters=2 lora_ga_max_length=1024 "
-       "lora_ga_scale=stable lora_ga_stable_gamma=16 adalora_beta1=0.85 adalora_beta2=0.85 adalora_deltaT=1 "
+       "lora_dtype adalora_beta1=0.85 adalora_beta2=0.85 adalora_deltaT=1 "
        "adalora_init_r=12 adalora_orth_reg_weight=0.5 adalora_target_r=8 adalora_tfinal=0 adalora_tinit=0 "
-       "llamapro_num_groups "
-       "llamapro_num_new_blocks=4 lisa_activated_layers=0 lisa_step_interval=20 "
+       "llamapro_num_groups llamapro_num_new_blocks=4 "
        "gradient_checkpointing_kwargs "
        "label_smoothing_factor=0.0"},
-      {kWaits, kTrain, "more optimizers",
-       "optim_target_modules galore_cos_threshold=0.4 galore_gamma_proj=2 galore_optim_per_parameter=false "
-       "galore_proj_bits=4 galore_proj_group_size=256 galore_proj_quant=false galore_quantization=false "
-       "galore_queue_size=5"},
+      {kWaits, kTrain, "more optimizers", "optim_target_modules"},
       {kWaits, kTrain, "more of the loop's logs",
-       "eval_metric callbacks swanlab_email_language=zh "
-       "swanlab_exp_name swanlab_mode=cloud swanlab_notification_method swanlab_project=ms-swift "
-       "swanlab_receiver_email swanlab_secret swanlab_sender_email swanlab_smtp_port swanlab_smtp_server swanlab_token "
-       "swanlab_webhook_url swanlab_workspace"},
+       "eval_metric callbacks"},
       {kWaits, kTrain, "evaluating",
        "eval_dataset eval_dataset_args eval_generation_config eval_limit eval_use_evalscope=false extra_eval_args"},
       {kWaits, kTrain, "several devices",
