@@ -22,6 +22,29 @@ train::When when(const std::string& word) {
   return word == "epoch" ? train::When::epoch : train::When::no;
 }
 
+bool begins_by_gradients(const Arguments& arguments) {
+  return train::parse_init_weights(arguments.string("init_weights")).value().kind == train::InitWeights::gradient;
+}
+
+train::LoraGaOptions lora_ga_options(const Arguments& arguments) {
+  using models::GradientDirection;
+  using models::GradientScale;
+  train::LoraGaOptions o;
+  o.batch_size = arguments.integer("lora_ga_batch_size");
+  o.iters = arguments.integer("lora_ga_iters");
+  o.max_length = arguments.integer("lora_ga_max_length");
+  const std::string direction = arguments.string("lora_ga_direction");
+  if (direction == "ArBr") o.start.direction = GradientDirection::ArBr;
+  if (direction == "A2rBr") o.start.direction = GradientDirection::A2rBr;
+  if (direction == "random") o.start.direction = GradientDirection::random;
+  const std::string scale = arguments.string("lora_ga_scale");
+  if (scale == "gd") o.start.scale = GradientScale::gd;
+  if (scale == "unit") o.start.scale = GradientScale::unit;
+  if (scale == "weightS") o.start.scale = GradientScale::weight;
+  o.start.stable_gamma = static_cast<double>(arguments.integer("lora_ga_stable_gamma"));
+  return o;
+}
+
 train::TunerOptions tuner_options(const Arguments& arguments) {
   train::TunerOptions o;
   o.type = arguments.string("tuner_type") == "full" ? train::TunerType::full : train::TunerType::lora;
@@ -29,6 +52,9 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
   // A checkpoint brings its own settings; only what the user says is compared with them.
   const bool resumes = arguments.has("resume_from_checkpoint");
   const auto says = [&](const char* flag) { return arguments.has(flag) && (!resumes || arguments.was_set(flag)); };
+  // LoRA-GA has defaults of its own.
+  const bool by_gradients = begins_by_gradients(arguments);
+  const auto sets = [&](const char* flag) { return says(flag) && (!by_gradients || arguments.was_set(flag)); };
   if (arguments.string("tuner_type") == "vera") {
     o.kind = models::AdapterKind::vera;
     if (says("vera_rank")) o.lora_rank = arguments.integer("vera_rank");
@@ -37,8 +63,8 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
     if (says("vera_d_initial")) o.vera_d_initial = arguments.real("vera_d_initial");
   } else {
     if (says("lora_rank")) o.lora_rank = arguments.integer("lora_rank");
-    if (says("lora_alpha")) o.lora_alpha = arguments.real("lora_alpha");
-    if (says("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
+    if (sets("lora_alpha")) o.lora_alpha = arguments.real("lora_alpha");
+    if (sets("lora_dropout")) o.lora_dropout = arguments.real("lora_dropout");
   }
   if (says("use_rslora")) o.use_rslora = arguments.boolean("use_rslora");
   if (says("use_dora")) o.use_dora = arguments.boolean("use_dora");
@@ -47,6 +73,7 @@ train::TunerOptions tuner_options(const Arguments& arguments) {
     o.init_weights = arguments.string("init_weights");
     (void)train::parse_init_weights(*o.init_weights).value();
   }
+  o.lora_ga = lora_ga_options(arguments);
   if (says("target_modules")) o.target_modules = arguments.list("target_modules");
   if (says("target_parameters")) o.target_parameters = arguments.list("target_parameters");
   if (says("target_regex")) o.target_regex = arguments.string("target_regex");
@@ -132,6 +159,17 @@ train::GaloreOptions galore_options(const Arguments& arguments) {
   o.type = train::galore_type(arguments.string("galore_proj_type")).value_or(o.type);
   o.target_modules = arguments.list("galore_target_modules");
   o.with_embedding = arguments.boolean("galore_with_embedding");
+  if (arguments.boolean("galore_quantization")) {
+    train::QGaloreOptions& q = o.quantised.emplace();
+    q.projections = arguments.boolean("galore_proj_quant");
+    q.bits = std::stoll(arguments.string("galore_proj_bits"));
+    q.group_size = arguments.integer("galore_proj_group_size");
+    q.cos_threshold = arguments.real("galore_cos_threshold");
+    q.gamma = arguments.integer("galore_gamma_proj");
+    q.queue_size = arguments.integer("galore_queue_size");
+  }
+  o.per_parameter = arguments.boolean("galore_optim_per_parameter");
+  if (o.per_parameter) o.update_proj_gap *= 2;
   return o;
 }
 
@@ -191,6 +229,9 @@ train::TrainerOptions trainer_options(const Arguments& arguments, bool full) {
       train::optimizer_kind(strategy == "muon" ? strategy : arguments.string("optim")).value_or(o.optimizer.kind);
   if (arguments.boolean("use_galore") || strategy == "galore") o.optimizer.galore = galore_options(arguments);
   train::take_optimizer_arguments(arguments.maybe_string("optim_args").value_or(""), o.optimizer).value();
+  if (const auto layers = arguments.integer("lisa_activated_layers"); full && layers > 0) {
+    o.lisa = train::LisaOptions{layers, arguments.integer("lisa_step_interval")};
+  }
   o.schedule = train::schedule_kind(arguments.string("lr_scheduler_type")).value_or(o.schedule);
   o.learning_rate = arguments.maybe_real("learning_rate").value_or(full ? 1e-5 : 1e-4);
   const std::string schedule = arguments.maybe_string("lr_scheduler_kwargs").value_or("");
@@ -243,6 +284,10 @@ train::RunOptions run_options(const Arguments& arguments) {
                  accumulation = o.batches.accumulation, new_tokens = o.session.new_special_tokens](const std::filesystem::path& output_dir) mutable {
     told.derive("output_dir", output_dir.string());
     told.derive("learning_rate", learning_rate);
+    if (begins_by_gradients(told)) {
+      if (!told.was_set("lora_alpha")) told.derive("lora_alpha", train::LoraGaOptions::kAlpha);
+      if (!told.was_set("lora_dropout")) told.derive("lora_dropout", 0.0);
+    }
     told.derive("gradient_accumulation_steps", static_cast<std::int64_t>(accumulation));
     if (!new_tokens.empty()) told.derive("new_special_tokens", new_tokens);  // a file of them may go
     return told.to_json();

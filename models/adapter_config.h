@@ -51,9 +51,9 @@ struct AdapterConfig {
   std::int64_t projection_prng_key = 0;  // what the random matrices are drawn from where the file lacks them
   double d_initial = 0.1;                // how its inner factors begin
 
-  // "pissa" or "olora": the pairs began as a part of the weights (initial_pairs.h), and the weights are to be without
-  // it. Written, such an adapter is a plain one of twice the rank over the weights as they are, as PEFT converts it:
-  // what it began as stands behind each pair, with the other sign. Empty: the weights are as they are.
+  // "pissa", "olora", "lora-ga": the pairs began as a part of the weights or their gradients (initial_pairs.h), and the
+  // weights are to be without it. Written, it's a plain adapter of twice the rank over the weights as they are, as PEFT
+  // converts it: what it began as stands behind each pair, with the other sign. Empty: the weights are as they are.
   std::string began_as = {};
 
   [[nodiscard]] std::int64_t rank_of(const std::string& module) const;

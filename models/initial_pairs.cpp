@@ -14,7 +14,14 @@
 namespace tern::models {
 namespace {
 
-// A weight of the store in fp32 [out, in].
+std::uint64_t key_of(std::uint64_t seed, const std::string& module) {
+  std::uint64_t key = mix_key(seed, 0x70697373U);  // apart from the keys of other streams of the same seed
+  for (const char c : module) key = mix_key(key, static_cast<unsigned char>(c));
+  return key;
+}
+
+}  // namespace
+
 std::vector<float> weight_values(const LoadedModel& model, const std::string& name) {
   const TensorDesc& desc = model.store->at(name).desc;
   std::vector<float> values(static_cast<std::size_t>(num_elements(desc)));
@@ -33,14 +40,6 @@ std::vector<float> weight_values(const LoadedModel& model, const std::string& na
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
-
-std::uint64_t key_of(std::uint64_t seed, const std::string& module) {
-  std::uint64_t key = mix_key(seed, 0x70697373U);  // apart from the keys of other streams of the same seed
-  for (const char c : module) key = mix_key(key, static_cast<unsigned char>(c));
-  return key;
-}
-
-}  // namespace
 
 LowRankPair initial_pair(const PairStart& start, const std::string& module, const Matrix& weight, std::int64_t rank,
                          double scaling) {

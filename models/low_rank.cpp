@@ -2,6 +2,9 @@
 
 #include <Eigen/Dense>
 #include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "base/philox.h"
 
@@ -84,6 +87,59 @@ Dense leading_vectors(const Dense& weight, Eigen::Index rank, Normals& normals) 
   }
 }
 
+// W = left diag(values) right^T, of the largest values.
+struct Decomposition {
+  Dense left;
+  Vector values;
+  Dense right;
+};
+
+Decomposition by_iteration(const Dense& w, std::int64_t rank, std::int64_t iterations, Normals& normals) {
+  Dense q = orthonormal(w * normals.draw(w.cols(), static_cast<Eigen::Index>(rank)));
+  for (std::int64_t i = 0; i < iterations; ++i) q = orthonormal(w * orthonormal(w.transpose() * q));
+  const Eigen::BDCSVD<Dense> svd(q.transpose() * w, Eigen::ComputeThinU | Eigen::ComputeThinV);
+  return {q * svd.matrixU(), svd.singularValues(), svd.matrixV()};
+}
+
+// Each left vector with the right one.
+void fix_signs(Decomposition& of) {
+  const Dense& shorter = of.left.rows() <= of.right.rows() ? of.left : of.right;
+  for (Eigen::Index i = 0; i < shorter.cols(); ++i) {
+    Eigen::Index largest = 0;
+    shorter.col(i).cwiseAbs().maxCoeff(&largest);
+    if (shorter(largest, i) > 0) continue;
+    of.left.col(i) *= -1.0;
+    of.right.col(i) *= -1.0;
+  }
+}
+
+// Which right vectors make A and which left ones B, [rank] each.
+struct Chosen {
+  std::vector<Eigen::Index> a, b;
+};
+
+Chosen choose(GradientDirection direction, Eigen::Index rank, std::uint64_t seed) {
+  std::vector<Eigen::Index> all(static_cast<std::size_t>(2 * rank));
+  std::iota(all.begin(), all.end(), 0);
+  if (direction == GradientDirection::random) {
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      const auto left = static_cast<double>(all.size() - i);
+      const auto bits = philox(mix_key(seed, 0x6761), {static_cast<std::uint32_t>(i), 0, 0, 0});
+      std::swap(all[i], all[i + static_cast<std::size_t>(uniform24(bits[0]) * left)]);
+    }
+  }
+  Chosen out;
+  for (Eigen::Index i = 0; i < rank; ++i) {
+    const bool takes_turns = direction == GradientDirection::ArBr;
+    const auto first = static_cast<std::size_t>(takes_turns ? 2 * i : i);
+    const auto second = static_cast<std::size_t>(takes_turns ? 2 * i + 1 : rank + i);
+    const bool a_first = direction == GradientDirection::ArB2r || direction == GradientDirection::random;
+    out.a.push_back(all[a_first ? first : second]);
+    out.b.push_back(all[a_first ? second : first]);
+  }
+  return out;
+}
+
 LowRankPair pair_of(const Dense& left, const Vector& values, const Dense& right, double scaling) {
   const Vector roots = (values.cwiseMax(0.0) / scaling).cwiseSqrt();
   const Rows a = (right * roots.asDiagonal()).transpose().cast<float>();
@@ -109,12 +165,9 @@ LowRankPair principal_pair(const Matrix& weight, std::int64_t rank, double scali
 
 LowRankPair principal_pair_by_iteration(const Matrix& weight, std::int64_t rank, double scaling,
                                         std::int64_t iterations, std::uint64_t seed) {
-  const Dense w = mapped(weight).cast<double>();
   Normals normals(seed);
-  Dense q = orthonormal(w * normals.draw(w.cols(), static_cast<Eigen::Index>(rank)));
-  for (std::int64_t i = 0; i < iterations; ++i) q = orthonormal(w * orthonormal(w.transpose() * q));
-  const Eigen::BDCSVD<Dense> svd(q.transpose() * w, Eigen::ComputeThinU | Eigen::ComputeThinV);
-  return pair_of(q * svd.matrixU(), svd.singularValues(), svd.matrixV(), scaling);
+  const Decomposition of = by_iteration(mapped(weight).cast<double>(), rank, iterations, normals);
+  return pair_of(of.left, of.values, of.right, scaling);
 }
 
 LowRankPair orthonormal_pair(const Matrix& weight, std::int64_t rank) {
@@ -125,6 +178,28 @@ LowRankPair orthonormal_pair(const Matrix& weight, std::int64_t rank) {
   for (Eigen::Index row = 1; row < count; ++row) r.row(row).head(row).setZero();
   const Rows b = q.cast<float>();
   return {{r.data(), r.data() + r.size()}, {b.data(), b.data() + b.size()}};
+}
+
+LowRankPair gradient_pair(const Matrix& gradient, const Matrix& weight, std::int64_t rank, double scaling,
+                          const GradientStart& start, std::uint64_t seed) {
+  constexpr std::int64_t kIterations = 4;
+  const std::int64_t vectors = std::min({4 * rank, gradient.rows, gradient.columns});
+  Normals normals(seed);
+  Decomposition of = by_iteration(mapped(gradient).cast<double>(), vectors, kIterations, normals);
+  fix_signs(of);
+  double factor = 1;
+  if (start.scale == GradientScale::gd) factor = 1 / scaling;
+  if (start.scale == GradientScale::stable) {
+    factor = std::pow(static_cast<double>(gradient.rows), 0.25) / std::sqrt(start.stable_gamma);
+  }
+  if (start.scale == GradientScale::weight) {
+    const auto own = by_iteration(mapped(weight).cast<double>(), vectors, kIterations, normals);
+    factor = (own.values.head(rank).cwiseMax(0.0) / scaling).cwiseSqrt().mean();
+  }
+  const Chosen chosen = choose(start.direction, static_cast<Eigen::Index>(rank), seed);
+  const Rows a = (factor * of.right(Eigen::all, chosen.a).transpose()).cast<float>();
+  const Rows b = (factor * of.left(Eigen::all, chosen.b)).cast<float>();
+  return {{a.data(), a.data() + a.size()}, {b.data(), b.data() + b.size()}};
 }
 
 }  // namespace tern::models

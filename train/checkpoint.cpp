@@ -66,6 +66,7 @@ Json state_json(const TrainState& state) {
   json["global_step"] = state.global_step;
   json["max_steps"] = state.max_steps;
   if (state.skipped_steps > 0) json["skipped_steps"] = state.skipped_steps;
+  if (!state.missed_steps.empty()) json["missed_steps"] = state.missed_steps;
   if (state.loss_scale) {
     json["loss_scale"] = {{"scale", state.loss_scale->scale}, {"sound_steps", state.loss_scale->sound_steps}};
   }
@@ -88,16 +89,19 @@ Json state_json(const TrainState& state) {
   return json;
 }
 
-// As safetensors calls it.
+// As safetensors calls it. What is quantised is kept as its bytes.
 std::string dtype_word(const graph::TensorStore& store, const std::string& name) {
-  return store.at(name).desc.dtype == TERN_U8 ? "U8" : "F32";
+  const TensorDesc& desc = store.at(name).desc;
+  return desc.dtype == TERN_U8 || is_quantised(desc) ? "U8" : "F32";
 }
 
 void write_optimizer(const fs::path& directory, const CheckpointContent& content) {
   std::vector<checkpoint::TensorSpec> specs;
   for (const std::string& name : content.optimizer_tensors) {
-    const auto shape = shape_of(content.store->at(name).desc);
-    specs.push_back({name, dtype_word(*content.store, name), {shape.begin(), shape.end()}});
+    const TensorDesc& desc = content.store->at(name).desc;
+    std::vector<std::int64_t> shape = {static_cast<std::int64_t>(total_bytes(desc))};
+    if (!is_quantised(desc)) shape.assign(desc.shape, desc.shape + desc.rank);
+    specs.push_back({name, dtype_word(*content.store, name), std::move(shape)});
   }
   checkpoint::SafetensorsWriteOptions options;
   options.stem = kOptimizerStem;
@@ -142,6 +146,9 @@ Result<TrainState> read_train_state(const fs::path& directory) {
     state.global_step = json.at("global_step").integer();
     state.max_steps = json.at("max_steps").integer();
     state.skipped_steps = json.integer("skipped_steps", state.skipped_steps);
+    if (const auto missed = json.find("missed_steps")) {
+      for (const auto& steps : missed->items()) state.missed_steps.push_back(steps.integer());
+    }
     if (const auto scale = json.find("loss_scale")) {
       state.loss_scale = {scale->at("scale").number(), scale->at("sound_steps").integer()};
     }

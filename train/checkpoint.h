@@ -24,6 +24,7 @@ struct TrainState {
   std::int64_t global_step = 0;  // optimizer steps done
   std::int64_t max_steps = 0;
   std::int64_t skipped_steps = 0;                  // of these, that changed nothing: gradients overflowed fp16
+  std::vector<std::int64_t> missed_steps;          // of LISA, by layer: those that trained others
   std::optional<LossScale> loss_scale;             // of the next step, where there is one
   std::optional<AdaptiveRateState> adaptive_rate;  // of a schedule that follows the held-out loss
   std::int64_t epoch = 0;                          // of the next step

@@ -66,12 +66,14 @@ void init_parts(graph::TensorStore& store, const models::LoadedAdapter& adapter,
   }
 }
 
-constexpr const char* kWords = "choose true, false, gaussian, pissa, pissa_niter_16 (or another number) or olora";
+constexpr const char* kWords =
+    "choose true, false, gaussian, pissa, pissa_niter_16 (or another number), olora or lora-ga";
 
 }  // namespace
 
 std::string InitOptions::began_as() const {
   if (kind == InitWeights::pissa) return models::kPissa;
+  if (kind == InitWeights::gradient) return models::kLoraGa;
   return kind == InitWeights::olora ? models::kOlora : "";
 }
 
@@ -83,6 +85,7 @@ Result<InitOptions> parse_init_weights(const std::string& given) {
   if (word == "gaussian") return InitOptions{InitWeights::gaussian};
   if (word == "pissa") return InitOptions{InitWeights::pissa};
   if (word == "olora") return InitOptions{InitWeights::olora};
+  if (word == "lora-ga" || word == "lora_ga") return InitOptions{InitWeights::gradient};
   constexpr std::string_view kIterated = "pissa_niter_";
   if (word.starts_with(kIterated)) {
     std::int64_t iterations = -1;
@@ -93,10 +96,6 @@ Result<InitOptions> parse_init_weights(const std::string& given) {
     }
     return usage_error(cat("--init_weights ", given, " has no number of iterations from 0 to 1000 at its end"),
                        "write it as pissa_niter_16");
-  }
-  if (word == "lora-ga" || word == "lora_ga") {
-    return usage_error(cat("--init_weights ", given, " needs gradients of every weight before the first step"),
-                       "use pissa or olora, which begin from the weights themselves");
   }
   if (word == "loftq") {
     return usage_error("--init_weights loftq quantises the weights itself",
@@ -120,6 +119,9 @@ void init_adapter(graph::TensorStore& store, const models::LoadedAdapter& adapte
       fill_uniform(store, layer.lora_b, mix_key(key, 1));
     } else {
       store.fill_zero(layer.lora_b);
+    }
+    for (const std::string& initial : {layer.initial_a, layer.initial_b}) {
+      if (!initial.empty()) store.fill_zero(initial);
     }
   }
 }

@@ -17,16 +17,18 @@ enum class InitWeights {
   random,    // false: as PyTorch begins any linear layer, B uniform in +-1/sqrt(rank); the model begins changed
   pissa,     // models/initial_pairs.h
   olora,
+  gradient,  // lora-ga: train/lora_ga.h
 };
 struct InitOptions {
   InitWeights kind = InitWeights::uniform;
   std::optional<std::int64_t> iterations = {};  // of pissa_niter_N
-  // "pissa", "olora", or empty: AdapterConfig::began_as.
+  // "pissa", "olora", "lora-ga", or empty: AdapterConfig::began_as.
   [[nodiscard]] std::string began_as() const;
 };
 // Errors (usage): a word that is none of them, or one whose method tern does not have, with what to use instead.
 [[nodiscard]] Result<InitOptions> parse_init_weights(const std::string& word);
 
+// Of lora-ga the model begins as it is, until its gradients are known.
 // Bits are Philox keyed by (seed, name): the same adapter whatever the order of modules.
 void init_adapter(graph::TensorStore& store, const models::LoadedAdapter& adapter, std::uint64_t seed,
                   InitWeights kind = InitWeights::uniform);

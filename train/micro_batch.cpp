@@ -129,6 +129,11 @@ graph::Program& MicroBatchRunner::program_for(const Capacity& needed) {
   return *programs_.emplace(capacity.tokens, std::move(program)).first->second;
 }
 
+void MicroBatchRunner::train(std::vector<std::string> parameters) {
+  programs_.clear();
+  options_.trainable = std::move(parameters);
+}
+
 const graph::Program& MicroBatchRunner::prepare() { return program_for(grown_ > 0 ? Capacity{} : options_.capacity); }
 
 void MicroBatchRunner::prepare(const std::set<std::int64_t>& sizes) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,9 @@ class MicroBatchRunner {
   // added to again. Throws Failure where the device lacks memory for another program.
   [[nodiscard]] std::optional<graph::NonFinite> first_non_finite(const data::MicroBatch& batch,
                                                                  const MicroBatchInputs& inputs);
+
+  // Takes the gradients of these alone from here on; its programs go, and are built as they're needed.
+  void train(std::vector<std::string> parameters);
 
   // Builds the program of the largest size now, so that what it lacks shows before the first step.
   const graph::Program& prepare();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "ops/sum_squares.h"
 #include "train/optimizers/update_rule.h"
@@ -14,19 +15,28 @@ using ops::Value;
 
 Optimizer::Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters,
                      const OptimizerOptions& options, session::Runtime& runtime, std::shared_ptr<graph::Arena> arena)
-    : store_(std::move(store)),
-      gradients_(store_, "gradients"),
-      parameters_(std::move(parameters)),
-      max_grad_norm_(options.adamw.max_grad_norm) {
-  for (const std::string& name : parameters_) {
-    gradients_.create(gradient_name(name), make_desc(TERN_F32, shape_of(store_->at(name).desc)));
-    store_->fill_zero(gradient_name(name));
-  }
-  norm_ = runtime.build(norm_graph(), store_, arena);
-  rules_ = make_rules({store_, options, runtime, std::move(arena)}, parameters_);
+    : store_(std::move(store)), options_(options), runtime_(runtime), arena_(std::move(arena)) {
+  rules_ = make_rules({store_, options_, runtime_, arena_}, parameters);
+  train_only(options_.at_first ? *options_.at_first : std::move(parameters), {});
 }
 
 Optimizer::~Optimizer() = default;
+
+void Optimizer::train_only(std::vector<std::string> parameters, std::map<std::string, std::int64_t> missed) {
+  norm_.reset();
+  for (const auto& rule : rules_) rule->release();
+  gradients_.reset();  // before there are others
+  gradients_ = std::make_unique<graph::TensorScope>(store_, "gradients");
+  parameters_ = std::move(parameters);
+  for (const std::string& name : parameters_) {
+    gradients_->create(gradient_name(name), make_desc(TERN_F32, shape_of(store_->at(name).desc)));
+    store_->fill_zero(gradient_name(name));
+  }
+  norm_ = runtime_.build(norm_graph(), store_, arena_);
+  const RuleContext context{store_, options_, runtime_, arena_, std::move(missed)};
+  const std::set<std::string> active(parameters_.begin(), parameters_.end());
+  for (const auto& rule : rules_) rule->aim(context, active);
+}
 
 std::vector<std::string> Optimizer::states() const {
   std::vector<std::string> names;
@@ -67,7 +77,8 @@ StepResult Optimizer::step(double lr, std::int64_t step, double loss_scale) {
   }
   double grad_scale = 1.0;
   // torch.nn.utils.clip_grad_norm_: max_norm / (norm + 1e-6), never above 1.
-  if (max_grad_norm_ > 0) grad_scale = std::min(1.0, max_grad_norm_ / (result.grad_norm + 1e-6));
+  if (options_.adamw.max_grad_norm > 0)
+    grad_scale = std::min(1.0, options_.adamw.max_grad_norm / (result.grad_norm + 1e-6));
   for (const auto& rule : rules_) rule->apply({lr, step, grad_scale / loss_scale});
   clear_gradients();
   return result;

@@ -2,6 +2,7 @@
 // norm, and one of several rules (train/optimizers).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@ struct StepResult {
 
 class Optimizer {
  public:
-  // Creates gradients (zero) and the rule's states in the store for each trained parameter. They go with the optimizer.
-  // `arena`: as of Runtime::build.
+  // Creates the rule's states in the store for each trained parameter, and gradients (zero) of those that the first
+  // steps change. They go with the optimizer. `arena`: as of Runtime::build.
   Optimizer(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters,
             const OptimizerOptions& options, session::Runtime& runtime, std::shared_ptr<graph::Arena> arena = nullptr);
   ~Optimizer();
@@ -31,9 +32,15 @@ class Optimizer {
   // Applies the accumulated gradients, which hold `loss_scale` times the loss's, with learning rate `lr` as step `step`
   // (from 1), then zeroes them.
   StepResult step(double lr, std::int64_t step, double loss_scale = 1);
+  // From the next step on only these change, of which there are gradients (zero) then. The others keep their values and
+  // states, and a step that isn't theirs isn't counted as one: of AdamW they go on where they were, as in PyTorch where
+  // a gradient is None. Programs that add to gradients are to be gone. `missed`: such steps so far, by parameter.
+  // Throws Failure (device) where memory does not suffice.
+  void train_only(std::vector<std::string> parameters, std::map<std::string, std::int64_t> missed);
   [[nodiscard]] double gradient_norm();  // of the accumulated gradients, as they are
   void clear_gradients();
 
+  // That the next step changes.
   [[nodiscard]] const std::vector<std::string>& parameters() const { return parameters_; }
   [[nodiscard]] const graph::TensorStore& store() const { return *store_; }
   // Stored names of all that a checkpoint keeps beside the parameters.
@@ -46,9 +53,11 @@ class Optimizer {
   [[nodiscard]] graph::Graph norm_graph() const;
 
   std::shared_ptr<graph::TensorStore> store_;
-  graph::TensorScope gradients_;
+  OptimizerOptions options_;
+  session::Runtime& runtime_;
+  std::shared_ptr<graph::Arena> arena_;
+  std::unique_ptr<graph::TensorScope> gradients_;
   std::vector<std::string> parameters_;
-  double max_grad_norm_;
   std::unique_ptr<graph::Program> norm_;
   std::vector<std::unique_ptr<UpdateRule>> rules_;
 };

@@ -42,7 +42,8 @@ void add_work(const graph::ProgramPlan& program, const Capacity& batch, double t
   }
 }
 
-TrainingMemory memory_of(const graph::TensorStore& store, const RunPrograms& programs, const graph::MemoryReport& step) {
+TrainingMemory memory_of(const graph::TensorStore& store, const RunPrograms& programs,
+                         const graph::MemoryReport& step) {
   TrainingMemory memory;
   std::map<std::string, std::uint64_t> owners = store.bytes_by_owner();
   memory.packs = store.packed_bytes();
@@ -64,6 +65,26 @@ TrainingMemory memory_of(const graph::TensorStore& store, const RunPrograms& pro
   memory.staging = step.staging + store.host_bytes();
   memory.host_scratch = step.host_scratch;
   return memory;
+}
+
+// Of LISA: leaves the programs made for the layers that take the most memory.
+void take_the_most(const graph::TensorStore& store, const std::vector<std::string>& trained,
+                   const RunPrograms& programs, const RunSizes& sizes) {
+  std::map<std::string, std::int64_t> numbers;
+  for (const std::string& name : trained) numbers[name] = num_elements(store.at(name).desc);
+  const auto train = [&](const std::vector<std::int64_t>& layers) {
+    train_only(*programs.optimizer, *programs.runner, programs.layers->of_layers(layers), {}, sizes.training.tokens);
+    return programs.arena->bytes() + store.bytes_by_owner()["gradients"];
+  };
+  std::uint64_t most = 0;
+  std::vector<std::int64_t> chosen;
+  for (const auto& layers : programs.layers->extremes(numbers)) {
+    const std::uint64_t bytes = train(layers);
+    if (bytes <= most) continue;
+    most = bytes;
+    chosen = layers;
+  }
+  (void)train(chosen);
 }
 
 }  // namespace
@@ -100,11 +121,16 @@ TrainingPlan plan_training(const PlannedRun& run, const session::MachineRates* r
   TrainerOptions options = run.trainer;
   options.graph.numerics = session.numerics;
   options.graph.numerics.needs = TERN_NEED_DETERMINISTIC;
+  if (tuner->begins_by_gradients) {
+    init_by_gradients(model, tuner->adapter, {}, run.tuner.lora_ga, options.graph,
+                      run.sizes.training.largest.max_seqlen, run.tuner.seed, *session.runtime);
+  }
   tuner->describe(options.graph);
   if (options.optimizer.galore) {
     options.optimizer.galore->parameters = galore_parameters(*options.optimizer.galore, model);
   }
   const RunPrograms programs = make_programs(model, options, run.sizes, *session.runtime);
+  if (programs.layers) take_the_most(*model.store, tuner->trainable, programs, run.sizes);
   const graph::ProgramPlan& step = programs.runner->prepare().plan();
 
   TrainingPlan plan;

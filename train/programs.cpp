@@ -64,9 +64,15 @@ RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& opti
   made.arena = std::make_shared<graph::Arena>(model.store->allocator());
   options.graph.capacity = sizes.training.largest;
   options.graph.typical_tokens = sizes.training.typical_tokens;
+  TrainingGraphOptions training = options.graph;
+  if (options.lisa) {
+    made.layers.emplace(*options.lisa, model.config.num_hidden_layers, options.seed, options.graph.trainable);
+    training.trainable = made.layers->parameters_at(0);
+    options.optimizer.at_first = training.trainable;
+  }
   made.optimizer =
       std::make_unique<Optimizer>(model.store, options.graph.trainable, options.optimizer, runtime, made.arena);
-  made.runner = std::make_unique<MicroBatchRunner>(model, options.graph, runtime, made.arena);
+  made.runner = std::make_unique<MicroBatchRunner>(model, std::move(training), runtime, made.arena);
   if (sizes.streams) made.runner->grow_from(sizes.grow_from);
   (void)made.runner->prepare();
   if (models::has_magnitudes(options.graph.adapters)) {
@@ -75,8 +81,7 @@ RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& opti
         [&](const graph::Graph& graph) { return runtime.build(graph, model.store, made.arena); });
   }
   if (options.pooled_loss) {
-    made.pooled =
-        std::make_unique<PooledObjective>(*options.pooled_loss, model, options.graph, runtime, made.arena);
+    made.pooled = std::make_unique<PooledObjective>(*options.pooled_loss, model, options.graph, runtime, made.arena);
     (void)made.pooled->forward().prepare();
   }
   if (sizes.held_out) {
@@ -93,6 +98,14 @@ RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& opti
   if (made.pooled) made.pooled->forward().prepare(sizes.training.tokens);
   if (made.eval_runner) made.eval_runner->prepare(sizes.held_out->tokens);
   return made;
+}
+
+void train_only(Optimizer& optimizer, MicroBatchRunner& runner, const std::vector<std::string>& parameters,
+                const std::map<std::string, std::int64_t>& missed, const std::set<std::int64_t>& tokens) {
+  runner.train(parameters);  // its programs are bound to the gradients
+  optimizer.train_only(parameters, missed);
+  (void)runner.prepare();
+  runner.prepare(tokens);
 }
 
 }  // namespace tern::train

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "data/steps.h"
 #include "models/dora.h"
+#include "train/lisa.h"
 #include "train/micro_batch.h"
 #include "train/optimizer.h"
 #include "train/tasks/pooled_objective.h"
@@ -45,7 +49,14 @@ struct RunPrograms {
   std::unique_ptr<MicroBatchRunner> eval_runner;  // null where nothing is held out
   std::unique_ptr<models::RowNorms> norms;        // of DoRA's adapters, not measured yet; null: there are none
   std::unique_ptr<PooledObjective> pooled;        // of a pooled loss, else null
+  std::optional<LayerSampler> layers;             // of LISA: what the programs are made for are those of the first step
 };
+
+// From here on `optimizer` changes those parameters alone, and the programs of `runner` take their gradients: at the
+// cost of building them anew. `missed`: as of Optimizer::train_only; `tokens`: sizes that are prepared beside the
+// largest. Throws Failure (device) where memory does not suffice.
+void train_only(Optimizer& optimizer, MicroBatchRunner& runner, const std::vector<std::string>& parameters,
+                const std::map<std::string, std::int64_t>& missed, const std::set<std::int64_t>& tokens);
 
 // `options.graph` says what is trained. Throws Failure (device) where memory does not suffice.
 [[nodiscard]] RunPrograms make_programs(const models::LoadedModel& model, TrainerOptions& options,

@@ -10,6 +10,7 @@
 #include "session/machine_rates.h"
 #include "session/pooling_config.h"
 #include "train/galore_targets.h"
+#include "train/lora_init.h"
 #include "train/loss.h"
 
 namespace tern::train {
@@ -81,6 +82,7 @@ Result<std::unique_ptr<Run>> Run::open(RunOptions options, TrainerHooks hooks) {
     run->session_ = session::open_text(o.session).value();
     run->session_->runtime = session::open_runtime(o.session.runtime).value();
     if (!o.resume_from.empty()) run->resume_ = find_checkpoint(o.resume_from, run->base_).value();
+    run->require_lora_ga();
     run->load_data();
     session::open_model(*run->session_, o.session).value();
     run->prepare_task();
@@ -103,6 +105,7 @@ Result<Run::Planned> Run::plan(RunOptions options, std::uint64_t device_memory) 
     run.session_ = session::open_described(o.session, !o.data.dataset.empty()).value();
     run.base_ = o.output_dir.empty() ? default_output_dir(o.session.model) : o.output_dir;
     if (!o.resume_from.empty()) run.resume_ = find_checkpoint(o.resume_from, run.base_).value();
+    run.require_lora_ga();
     if (!o.data.dataset.empty()) run.load_data();
     run.prepare_task();
     PlannedRun planned = run.planned_run();
@@ -130,6 +133,21 @@ void Run::prepare_task() {
   options_.task.pooling = told.value_or(models::Pooling::last);
   options_.trainer.graph.pooled = pooled_of(options_.task, session_->text->tokenizer);
   options_.trainer.pooled_loss = loss_of(options_.task, session_->model.config);
+}
+
+void Run::require_lora_ga() const {
+  if (options_.tuner.type != TunerType::lora || !options_.tuner.init_weights || !resume_.empty()) return;
+  if (parse_init_weights(*options_.tuner.init_weights).value().kind != InitWeights::gradient) return;
+  if (options_.task.is_pooled()) {
+    throw Failure(usage_error("--init_weights lora-ga takes the gradients of a loss of tokens, and the task has none",
+                              "give --task_type causal_lm, or use pissa, which begins from the weights"));
+  }
+  if (options_.streaming) {
+    throw Failure(
+        usage_error("--init_weights lora-ga and --streaming cannot be used together: samples are looked at before "
+                    "the first step",
+                    "drop one, or use pissa, which begins from the weights"));
+  }
 }
 
 // What is known of the run before its weights are loaded; without data all samples are as long as they may be.
@@ -228,6 +246,14 @@ void Run::load_model() {
   if (saved.unties) models::untie_head(model, load.is_master);
   if (model.config.label_head_is_new) models::init_label_head(*model.store, model.config, options_.tuner.seed);
   tuner_ = make_tuner(options_.tuner, model, options_.session.model, session_->path, resume_).value();
+  if (tuner_->begins_by_gradients) {
+    TrainingGraphOptions graph = options_.trainer.graph;
+    graph.numerics = session_->numerics;
+    graph.numerics.needs = TERN_NEED_DETERMINISTIC;
+    const LoraGaOptions& lora_ga = options_.tuner.lora_ga;
+    init_by_gradients(model, tuner_->adapter, gradient_samples(data_.train, options_.batches, lora_ga), lora_ga, graph,
+                      steps_->bounds().longest, options_.tuner.seed, *session_->runtime);
+  }
   model.saved_modules_of.clear();  // they are the run's own from here on
 
   std::int64_t trained = 0;

@@ -79,6 +79,7 @@ class Run {
   [[nodiscard]] PlannedRun planned_run();
   void plan_memory();
   void prepare_task();
+  void require_lora_ga() const;
   void load_model();
   void choose_directory();
   void make_trainer(TrainerHooks hooks);

@@ -24,6 +24,14 @@ TrainState first_state(const TrainerOptions& options) {
   return state;
 }
 
+// Of GaLore's projections and moments, for a run that resumes.
+std::string kept_as(const GaloreOptions& galore) {
+  if (!galore.quantised) return galore.per_parameter ? ", an optimizer each" : "";
+  const QGaloreOptions& q = *galore.quantised;
+  const std::string projections = q.projections ? cat(", projections in ", q.bits, " bits by ", q.group_size) : "";
+  return cat(", moments in 8 bits", projections, ", ", q.queue_size, " cosines");
+}
+
 }  // namespace
 
 Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
@@ -60,10 +68,24 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
   eval_runner_ = std::move(programs.eval_runner);
   pooled_ = std::move(programs.pooled);
   norms_ = std::move(programs.norms);
+  layers_ = std::move(programs.layers);
+  token_sizes_ = sizes.training.tokens;
   if (norms_) norms_->refresh();
-  if (reporter_.counts_flops()) work_.emplace(model, options_.graph);
+  if (reporter_.counts_flops() && !layers_) work_.emplace(model, options_.graph);
   held_out_samples_ = static_cast<std::int64_t>(validation.size());
   if (!options_.resume_from.empty()) resume();
+  if (layers_) train_layers();
+}
+
+void Trainer::train_layers() {
+  const auto parameters = layers_->parameters_at(state_.global_step);
+  if (parameters != optimizer_->parameters() || state_.global_step > 0) {
+    train_only(*optimizer_, *runner_, parameters, layers_->missed_of(state_.missed_steps), token_sizes_);
+  }
+  if (!reporter_.counts_flops()) return;
+  TrainingGraphOptions graph = options_.graph;
+  graph.trainable = parameters;
+  work_.emplace(model_, graph);
 }
 
 void Trainer::make_schedule(bool evaluates) {
@@ -75,6 +97,10 @@ void Trainer::make_schedule(bool evaluates) {
       options_.warmup_steps > 0
           ? options_.warmup_steps
           : static_cast<std::int64_t>(std::ceil(options_.warmup_ratio * static_cast<double>(total_steps_)));
+  if (options_.optimizer.galore && options_.optimizer.galore->per_parameter) {
+    schedule_.total_steps *= 2;
+    schedule_.warmup_steps *= 2;
+  }
   const std::string flag = cat("--lr_scheduler_type ", schedule_name(schedule_.kind));
   if (!warms_up(schedule_.kind) && schedule_.warmup_steps > 0) {
     log_warn(cat(flag, " never warms up, so --warmup_ratio and --warmup_steps have no effect; give ",
@@ -111,10 +137,16 @@ Fingerprint Trainer::fingerprint() const {
     out.fixed.emplace_back("neftune_noise_alpha", cat(options_.graph.neftune_noise_alpha));
   }
   out.fixed.emplace_back("optim", std::string(optimizer_name(options_.optimizer.kind)));
+  if (options_.lisa) {
+    out.fixed.emplace_back("LISA",
+                           cat(options_.lisa->activated_layers, " layers, every ", options_.lisa->step_interval));
+  }
   if (const auto& galore = options_.optimizer.galore) {
     out.fixed.emplace_back("GaLore", cat("rank ", galore->rank, ", type ", static_cast<int>(galore->type), ", ",
-                                         galore->parameters.size(), " matrices"));
+                                         galore->parameters.size(), " matrices", kept_as(*galore)));
     changeable_galore = cat("gap ", galore->update_proj_gap, ", scale ", galore->scale);
+    if (const auto& q = galore->quantised)
+      changeable_galore += cat(", cosine ", q->cos_threshold, ", gamma ", q->gamma);
   }
   out.fixed.emplace_back("trained parameters", cat(options_.graph.trainable.size(), ", xxh3_64 ", names.hex()));
   const AdamwOptions& adamw = options_.optimizer.adamw;
@@ -243,6 +275,7 @@ double Trainer::add_gradients(const data::StepPlan& plan, const MicroBatchInputs
 
 void Trainer::train_step(const data::StepPlan& plan) {
   reporter_.begin_step();
+  if (layers_ && state_.global_step > 0 && layers_->draws_at(state_.global_step)) train_layers();
   MicroBatchInputs inputs;
   inputs.seed = options_.seed;
   inputs.epoch = plan.epoch;
@@ -258,6 +291,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   } else {
     if (state_.loss_scale) state_.loss_scale->grow();
     reporter_.took(lr, result.grad_norm);
+    if (layers_) layers_->count_missed(state_.global_step, state_.missed_steps);
     if (norms_) norms_->refresh();
   }
   ++state_.global_step;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "train/adaptive_rate.h"
 #include "train/best_metric.h"
 #include "train/checkpoint.h"
+#include "train/lisa.h"
 #include "train/loss_scale.h"
 #include "train/micro_batch.h"
 #include "train/non_finite.h"
@@ -51,6 +53,7 @@ struct TrainerOptions {
   bool create_checkpoint_symlink = false;
   std::uint64_t seed = 42;
   OptimizerOptions optimizer;
+  std::optional<LisaOptions> lisa;  // of full tuning: a few layers train at a time
   ScheduleKind schedule = ScheduleKind::cosine;
   ScheduleArguments schedule_arguments;
   double learning_rate = 1e-4;
@@ -115,6 +118,8 @@ class Trainer {
   void require_same_run();
   void resume();
   void find_best();
+  // Of LISA: makes ready for the layers that the next step trains.
+  void train_layers();
   void train_step(const data::StepPlan& plan);
   // Adds the step's gradients and gives its loss.
   double add_gradients(const data::StepPlan& plan, const MicroBatchInputs& inputs);
@@ -149,6 +154,8 @@ class Trainer {
   std::int64_t held_out_samples_ = 0;
   std::unique_ptr<models::RowNorms> norms_;  // of DoRA, which change with each step; null: none
   std::unique_ptr<PooledObjective> pooled_;  // of a pooled loss, else null
+  std::optional<LayerSampler> layers_;       // of LISA
+  std::set<std::int64_t> token_sizes_;       // that training's programs are prepared for, beside the largest
   Metrics eval_metrics_;                     // of the newest evaluation
   LearningRateSchedule schedule_;
   std::optional<AdaptiveRate> adaptive_rate_;  // of a schedule that follows the held-out loss

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "models/dora.h"
+#include "models/initial_pairs.h"
 #include "tokenizer/regex.h"
 #include "train/lora_init.h"
 
@@ -165,7 +166,6 @@ void require_same(const TunerOptions& options, const models::ModelConfig& model,
 models::AdapterConfig new_config(const TunerOptions& options, const models::ModelConfig& model) {
   models::AdapterConfig config;
   config.rank = options.lora_rank.value_or(config.rank);
-  config.alpha = options.lora_alpha.value_or(config.alpha);
   config.dropout = options.lora_dropout.value_or(config.dropout);
   config.use_rslora = options.use_rslora.value_or(config.use_rslora);
   config.use_dora = options.use_dora.value_or(config.use_dora);
@@ -173,7 +173,9 @@ models::AdapterConfig new_config(const TunerOptions& options, const models::Mode
   config.kind = options.kind;
   config.projection_prng_key = options.vera_projection_prng_key.value_or(config.projection_prng_key);
   config.d_initial = options.vera_d_initial.value_or(config.d_initial);
-  config.began_as = init_options(options).began_as();
+  const InitOptions init = init_options(options);
+  config.began_as = init.began_as();
+  config.alpha = options.lora_alpha.value_or(init.kind == InitWeights::gradient ? LoraGaOptions::kAlpha : config.alpha);
   config.target_modules = target_names(model, chosen_modules(options, model));
   for (const std::string& module : chosen_embeddings(options, model)) {
     config.target_modules.push_back(module.substr(module.rfind('.') + 1));
@@ -218,7 +220,7 @@ models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedMod
     init_vera(*model.store, "lora", adapter, chosen_modules(options, model.config));
     return adapter;
   }
-  if (config.began_as.empty()) {
+  if (config.began_as.empty() || init.kind == InitWeights::gradient) {
     init_adapter(*model.store, adapter, options.seed, init.kind);
   } else {
     init_from_weights(model, adapter, options.seed, init);
@@ -277,6 +279,8 @@ Result<std::unique_ptr<Tuner>> make_tuner(const TunerOptions& options, models::L
       return tuner;
     }
     tuner->adapter = make_adapter(options, model, checkpoint);
+    tuner->begins_by_gradients =
+        checkpoint.empty() && options.adapter.empty() && tuner->adapter.config.began_as == models::kLoraGa;
     tuner->adapter.config.base_model = model_name;
     tuner->trainable = models::trained_tensors(tuner->adapter);
     tuner->saver = adapter_saver(model, tuner->adapter);

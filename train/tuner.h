@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "models/adapter.h"
 #include "models/saved_modules.h"
+#include "train/lora_ga.h"
 #include "train/model_saver.h"
 #include "train/trained_parameters.h"
 #include "train/training_graph.h"
@@ -32,6 +33,7 @@ struct TunerOptions {
   std::optional<std::int64_t> vera_projection_prng_key;  // of VeRA, whose rank and dropout are those above
   std::optional<double> vera_d_initial;
   std::optional<std::string> init_weights;         // lora_init.h
+  LoraGaOptions lora_ga;                           // of init_weights lora-ga
   std::vector<std::string> target_modules;         // last parts of layer names, or "all-linear"; empty: all-linear
   std::vector<std::string> target_parameters;      // ends of names of experts' fused weights (models/adapter_parts.h)
   std::string target_regex;                        // of whole layer names, as PEFT takes it; wins
@@ -47,6 +49,7 @@ struct TunerOptions {
 struct Tuner {
   TunerType type = TunerType::lora;
   models::LoadedAdapter adapter;       // of TunerType::lora
+  bool begins_by_gradients = false;    // of a new adapter: its pairs wait for lora_ga.h
   std::vector<std::string> trainable;  // stored names
   std::unique_ptr<ModelSaver> saver;   // refers to `adapter`: a Tuner stays where it was made
 

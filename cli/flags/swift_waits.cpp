@@ -11,17 +11,12 @@ constexpr auto kWaits = AnswerKind::waits;
 std::vector<AnswerRow> of_training() {
   return {
       {kWaits, kTrain, "more tuners",
-       "lora_dtype lora_ga_batch_size=2 lora_ga_direction=ArB2r lora_ga_iters=2 lora_ga_max_length=1024 "
-       "lora_ga_scale=stable lora_ga_stable_gamma=16 adalora_beta1=0.85 adalora_beta2=0.85 adalora_deltaT=1 "
+       "lora_dtype adalora_beta1=0.85 adalora_beta2=0.85 adalora_deltaT=1 "
        "adalora_init_r=12 adalora_orth_reg_weight=0.5 adalora_target_r=8 adalora_tfinal=0 adalora_tinit=0 "
-       "llamapro_num_groups "
-       "llamapro_num_new_blocks=4 lisa_activated_layers=0 lisa_step_interval=20 "
+       "llamapro_num_groups llamapro_num_new_blocks=4 "
        "gradient_checkpointing_kwargs "
        "router_aux_loss_coef=0.0 enable_dft_loss=false enable_channel_loss=false label_smoothing_factor=0.0"},
-      {kWaits, kTrain, "more optimizers",
-       "optim_target_modules galore_cos_threshold=0.4 galore_gamma_proj=2 galore_optim_per_parameter=false "
-       "galore_proj_bits=4 galore_proj_group_size=256 galore_proj_quant=false galore_quantization=false "
-       "galore_queue_size=5"},
+      {kWaits, kTrain, "more optimizers", "optim_target_modules"},
       {kWaits, kTrain, "more of the loop's logs",
        "eval_metric callbacks swanlab_email_language=zh "
        "swanlab_exp_name swanlab_mode=cloud swanlab_notification_method swanlab_project=ms-swift "
@@ -57,8 +52,7 @@ std::vector<AnswerRow> of_answering() {
        "vllm_enable_expert_parallel=false sglang_tp_size=1 sglang_pp_size=1 sglang_dp_size=1 sglang_ep_size=1 "
        "sglang_enable_ep_moe=false sglang_enable_dp_attention=false lmdeploy_tp=1"},
       {kWaits, "deploy|rollout|eval|app", "more of serving", "owned_by=swift result_path"},
-      {kWaits, "rollout", "aligning",
-       "context_manager gym_env use_gym_env=false max_turns multi_turn_scheduler"},
+      {kWaits, "rollout", "aligning", "context_manager gym_env use_gym_env=false max_turns multi_turn_scheduler"},
       {kWaits, "eval", "evaluating",
        "api_key eval_backend=Native eval_dataset_args eval_generation_config extra_eval_args={} host=0.0.0.0 port=8000 "
        "local_dataset=false max_logprobs=20 served_model_name ssl_certfile ssl_keyfile vllm_max_num_seqs=256 "

@@ -684,7 +684,8 @@ def has_fused_biases(found):
     return any(name.endswith(".experts.gate_up_proj_bias") for name in found)
 
 
-def train(model, samples):
+def train(model, samples, begin_step=lambda step: None):
+    """`begin_step` may choose what takes gradients, of what did when training began."""
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     trained = list(named.values())
     # VeRA's factors are vectors that transformers' Trainer decays.
@@ -695,6 +696,7 @@ def train(model, samples):
     schedule = get_cosine_schedule_with_warmup(optimizer, 0, STEPS)
     losses, norms = [], []
     for step in range(STEPS):
+        begin_step(step)
         begin = step * PER_STEP % SAMPLES
         loss = step_loss(model, samples[begin:begin + PER_STEP])
         loss.backward()

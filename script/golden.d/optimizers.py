@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Twenty steps of each optimizer by PyTorch, transformers and bitsandbytes. Usage: optimizers.py OUT.safetensors
+"""Twenty steps of each optimizer by PyTorch, transformers and bitsandbytes. Usage: optimizers.py OUT.safetensors [CASE...]
 
-needs: torch transformers bitsandbytes galore-torch safetensors
+needs: torch transformers bitsandbytes galore-torch q-galore-torch safetensors. With CASEs, the others are kept.
 
-OUT holds <case>/<parameter>, the parameters after twenty steps. They begin as 0.5 sin(i + 1); the gradient of element i of
+OUT holds <case>/<parameter>, the parameters after twenty steps; of 8192 numbers and more, 4096 of them. They begin as 0.5 sin(i + 1); the gradient of element i of
 the p-th parameter in step t (from 1) is 0.02 (1 + i % 7) sin(0.37 i + 1.3 t + p), the rate 0.01 (1 - t / 40), weight decay
 0.1 of matrices and 0 of vectors, and gradients are clipped to a norm of 1.
 """
@@ -14,12 +14,15 @@ sys.path.pop(0)  # beside this file lies a tokenizers.py
 import bitsandbytes
 import galore_torch
 import numpy
+import q_galore_torch
 import torch
-from safetensors.torch import save_file
+from bitsandbytes.optim.optimizer import Optimizer2State
+from safetensors.torch import load_file, save_file
 from transformers.optimization import Adafactor
 
 SHAPES = {"wide": (16, 24), "tall": (24, 16), "vector": (33,)}
 LARGE = {"large": (64, 70), "vector": (33,)}  # enough elements for 8 bits
+WIDE = {"large": (64, 1024), "vector": (33,)}  # whose projection of rank 4 has enough of them
 STEPS, DECAY = 20, 0.1
 
 
@@ -64,6 +67,8 @@ def leading_vectors(self, weights, rank, type):
 
 
 galore_torch.galore_projector.GaLoreProjector.get_orthogonal_matrix = leading_vectors
+q_galore_torch.q_galore_projector.GaLoreProjector.get_orthogonal_matrix = leading_vectors
+torch.cuda.synchronize = lambda: None  # q-galore-torch waits for a GPU
 
 
 def galore(**arguments):
@@ -71,6 +76,25 @@ def galore(**arguments):
         matrices, vectors = split(parameters)
         groups = [{**matrices, "rank": 3, "scale": 0.7, **arguments}, vectors]
         return [galore_torch.GaLoreAdamW(groups, lr=1, betas=(0.9, 0.95), eps=1e-8, no_deprecation_warning=True)]
+    return make
+
+
+class QGalore(q_galore_torch.QGaLoreAdamW8bit):
+    """Its step over today's bitsandbytes, whose arguments are others."""
+
+    def __init__(self, groups, **arguments):
+        Optimizer2State.__init__(self, "adam", groups, weight_decay=0.0, optim_bits=8, args=None, **arguments)
+
+    def update_step(self, group, p, gindex, pindex, flag_use_float_grad=False):
+        Optimizer2State.update_step(self, group, p, gindex, pindex)
+
+
+def q_galore(**arguments):
+    def make(parameters):
+        matrices, vectors = split(parameters)
+        groups = [{**matrices, "rank": 4, "scale": 0.7, "proj_type": "std", "update_proj_gap": 2, "queue_size": 2,
+                   "cos_threshold": 0.2, "gamma_proj": 2, **arguments}, vectors]
+        return [QGalore(groups, lr=1, betas=(0.9, 0.95), eps=1e-8)]
     return make
 
 
@@ -86,11 +110,16 @@ CASES = {
     "muon-plain": (SHAPES, muon(nesterov=False, ns_steps=3, momentum=0.8)),
     **{f"galore-{kind}": (SHAPES, galore(proj_type=kind, update_proj_gap=7))
        for kind in ("std", "reverse_std", "left", "right", "full")},
+    "q-galore": (SHAPES, q_galore(quant=False, quant_n_bit=4, quant_group_size=32)),
+    **{f"q-galore-{bits}-bits": (SHAPES, q_galore(quant=True, quant_n_bit=bits, quant_group_size=32)) for bits in (2, 3, 4, 8)},
+    "q-galore-large": (WIDE, q_galore(quant=True, quant_n_bit=4, quant_group_size=256)),
     "adamw_8bit": (LARGE, lambda parameters: [bitsandbytes.optim.AdamW8bit(split(parameters), lr=1, betas=(0.9, 0.95))]),
 }
 
-out = {}
-for name, (shapes, make) in CASES.items():
+chosen = sys.argv[2:] or list(CASES)
+out = load_file(sys.argv[1]) if sys.argv[2:] else {}
+for name in chosen:
+    shapes, make = CASES[name]
     parameters = {}
     for key, shape in shapes.items():
         count = int(numpy.prod(shape))
@@ -108,6 +137,11 @@ for name, (shapes, make) in CASES.items():
                 group["lr"] = 0.01 * (1 - t / 40)
             optimizer.step()
     for key, parameter in parameters.items():
-        out[f"{name}/{key}"] = parameter.detach().clone().contiguous()
-versions = {peer: version(peer) for peer in ("torch", "transformers", "bitsandbytes", "galore-torch", "numpy")}
+        for optimizer in optimizers:
+            projector = optimizer.state[parameter].get("projector") if hasattr(optimizer, "initialized") else None
+            if projector is not None:
+                print(f"{name} {key}: a projection for {projector.update_proj_gap} steps, found {projector.svd_count} times")
+        values = parameter.detach().clone().contiguous()
+        out[f"{name}/{key}"] = values if values.numel() < 8192 else values.flatten()[::values.numel() // 4096].clone()
+versions = {peer: version(peer) for peer in ("torch", "transformers", "bitsandbytes", "galore-torch", "q-galore-torch", "numpy")}
 save_file(out, sys.argv[1], versions)

@@ -39,6 +39,10 @@ TEST_F(Plan, IsThePeakOfTheRun) {
       {"--tuner_type", "full", "--learning_rate", "1e-3", "--gradient_checkpointing", "false"},
       {"--tuner_type", "full", "--torch_dtype", "bfloat16", "--split_dataset_ratio", "0.25"},
       {"--tuner_type", "lora", "--quant_method", "bnb", "--lora_rank", "4", "--activation_dtype", "bfloat16"},
+      {"--tuner_type", "full", "--lisa_activated_layers", "1", "--gradient_checkpointing", "false"},
+      {"--init_weights", "lora-ga", "--lora_rank", "2", "--torch_dtype", "bfloat16"},
+      {"--tuner_type", "full", "--use_galore", "true", "--galore_quantization", "true", "--galore_rank", "16",
+       "--galore_proj_quant", "true", "--galore_proj_group_size", "32"},
   };
   std::set<std::uint64_t> peaks;
   for (const std::string personality : {"", "discrete", "ascend", "graph", "embedded"}) {
@@ -67,9 +71,9 @@ TEST_F(Plan, IsThePeakOfTheRun) {
 }
 
 TEST_F(Plan, SaysWhatToChangeWhereARunCannotFit) {
-  const std::vector<std::string> words = sft("out", {"--device", "sim:0", "--max_steps", "1", "--tuner_type", "lora",
-                                                     "--gradient_checkpointing", "false",
-                                                     "--per_device_train_batch_size", "8"});
+  const std::vector<std::string> words =
+      sft("out", {"--device", "sim:0", "--max_steps", "1", "--tuner_type", "lora", "--gradient_checkpointing", "false",
+                  "--per_device_train_batch_size", "8"});
   const auto peak = planned(words, on("discrete"))["memory"]["peak"].get<std::uint64_t>();
   for (const std::string& limit : {"memory_limit=" + std::to_string(peak * 7 / 10), std::string("faults=oom@9")}) {
     SCOPED_TRACE(limit);
@@ -135,8 +139,7 @@ TEST_F(Plan, AQuantisedConfigAloneIsNotEnough) {
                        "\"num_attention_heads\": 2, \"quantization_config\": {\"quant_method\": \"awq\"}}");
   const Outcome outcome = run({"plan", "--model", path("awq").string(), "--max_length", "64"}, options_);
   EXPECT_EQ(outcome.status, 3) << outcome.err;
-  EXPECT_NE(outcome.last_error_line().find("found quantization_config alone; plan with the weights"),
-            std::string::npos)
+  EXPECT_NE(outcome.last_error_line().find("found quantization_config alone; plan with the weights"), std::string::npos)
       << outcome.err;
 }
 

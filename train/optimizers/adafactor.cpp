@@ -12,9 +12,8 @@ namespace {
 class Adafactor : public OneOpRule {
  public:
   Adafactor(const RuleContext& context, const std::vector<std::string>& parameters)
-      : OneOpRule(context), options_(context.options.adafactor) {
+      : OneOpRule(context, parameters), options_(context.options.adafactor) {
     for (const std::string& name : parameters) create_states(name);
-    build(context, parameters);
   }
 
  private:

@@ -1,11 +1,11 @@
 // AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019), with moments in 32 or in 8 bits.
 #include "ops/adamw.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "ops/adamw_8bit.h"
 #include "train/optimizer.h"
+#include "train/optimizers/dynamic_codes.h"
 #include "train/optimizers/update_rule.h"
 
 namespace tern::train {
@@ -28,13 +28,12 @@ std::vector<float> adamw_hyper(const AdamwOptions& options, const OptimizerStep&
 class Adamw : public OneOpRule {
  public:
   Adamw(const RuleContext& context, const std::vector<std::string>& parameters)
-      : OneOpRule(context), options_(context.options.adamw) {
+      : OneOpRule(context, parameters), options_(context.options.adamw) {
     for (const std::string& name : parameters) {
       const TensorDesc desc = make_desc(TERN_F32, shape_of(store().at(name).desc));
       create_state(Optimizer::first_moment(name), desc);
       create_state(Optimizer::second_moment(name), desc);
     }
-    build(context, parameters);
   }
 
  private:
@@ -51,30 +50,10 @@ class Adamw : public OneOpRule {
   AdamwOptions options_;
 };
 
-// Dettmers' dynamic type: an exponent of ten that grows from 0 to -6 bits, and what bits are left for the fraction,
-// whose means of equal steps from 0.1 to 1 are the codes ("8-bit Optimizers via Block-wise Quantization", ICLR 2022).
-std::vector<float> dynamic_codes(bool has_sign) {
-  constexpr int kExponents = 7;
-  std::vector<float> codes = {0.0F, 1.0F};
-  for (int i = 0; i < kExponents; ++i) {
-    const int count = has_sign ? 1 << i : 1 << (i + 1);
-    const double size = std::pow(10.0, i - (kExponents - 1));
-    for (int k = 0; k < count; ++k) {
-      const float low = 0.1F + 0.9F * static_cast<float>(k) / static_cast<float>(count);
-      const float high = 0.1F + 0.9F * static_cast<float>(k + 1) / static_cast<float>(count);
-      const auto code = static_cast<float>(size * static_cast<double>((low + high) / 2.0F));
-      codes.push_back(code);
-      if (has_sign) codes.push_back(-code);
-    }
-  }
-  std::sort(codes.begin(), codes.end());
-  return codes;
-}
-
 class Adamw8bit : public OneOpRule {
  public:
   Adamw8bit(const RuleContext& context, const std::vector<std::string>& parameters)
-      : OneOpRule(context), options_(context.options.adamw) {
+      : OneOpRule(context, parameters), options_(context.options.adamw) {
     create_constant("adam8/m_codes", dynamic_codes(true));
     create_constant("adam8/v_codes", dynamic_codes(false));
     for (const std::string& name : parameters) {
@@ -85,7 +64,6 @@ class Adamw8bit : public OneOpRule {
         create_state(state_name(moment, name) + "/max", make_desc(TERN_F32, {blocks}));
       }
     }
-    build(context, parameters);
   }
 
  private:

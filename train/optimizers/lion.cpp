@@ -10,11 +10,10 @@ namespace {
 class Lion : public OneOpRule {
  public:
   Lion(const RuleContext& context, const std::vector<std::string>& parameters)
-      : OneOpRule(context), options_(context.options.adamw) {
+      : OneOpRule(context, parameters), options_(context.options.adamw) {
     for (const std::string& name : parameters) {
       create_state(moment(name), make_desc(TERN_F32, shape_of(store().at(name).desc)));
     }
-    build(context, parameters);
   }
 
  private:

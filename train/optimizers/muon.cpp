@@ -43,16 +43,27 @@ Value orthogonalised(graph::Graph& graph, Value x, std::int64_t steps) {
 class Muon : public UpdateRule {
  public:
   Muon(const RuleContext& context, const std::vector<std::string>& parameters)
-      : UpdateRule(context.store), options_(context.options.muon), parameters_(parameters) {
+      : UpdateRule(context.store, parameters), options_(context.options.muon) {
     for (const std::string& name : parameters) {
       create_state(buffer(name), make_desc(TERN_F32, shape_of(store().at(name).desc)));
-      groups_.push_back(group_of(name, store(), context.options));
     }
+  }
+
+ private:
+  void build(const RuleContext& context, const std::vector<std::string>& parameters) override {
+    active_ = parameters;
+    groups_.clear();
+    for (const std::string& name : parameters) groups_.push_back(group_of(name, context));
     gather_ = context.runtime.build(gather_graph(), context.store, context.arena);
     move_ = context.runtime.build(move_graph(), context.store, context.arena);
   }
 
-  void apply(const OptimizerStep& step) override {
+  void drop_programs() override {
+    gather_.reset();
+    move_.reset();
+  }
+
+  void run(const OptimizerStep& step) override {
     const auto scale = static_cast<float>(step.grad_scale);
     // buf = momentum buf + g
     const std::vector<float> join = {-1.0F, static_cast<float>(options_.momentum), 0, 0, 0, 1.0F, 0, scale};
@@ -62,14 +73,14 @@ class Muon : public UpdateRule {
     gather_->run(gathered);
     graph::RunInputs inputs;
     inputs.inputs["grad_scale"] = std::as_bytes(std::span(&scale, 1));
-    std::vector<float> factors(parameters_.size());
-    std::vector<std::vector<float>> moves(parameters_.size());
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    std::vector<float> factors(active_.size());
+    std::vector<std::vector<float>> moves(active_.size());
+    for (std::size_t i = 0; i < active_.size(); ++i) {
       float squares = 0;
       std::memcpy(&squares, gather_->output(cat("squares/", i)).data(), sizeof(squares));
       factors[i] = static_cast<float>(1.0 / std::max(std::sqrt(static_cast<double>(squares)), kLeastNorm));
-      const double lr = step.lr * groups_[i].lr_ratio;
-      const TensorDesc& desc = store().at(parameters_[i]).desc;
+      const double lr = groups_[i].own(step).lr;
+      const TensorDesc& desc = store().at(active_[i]).desc;
       const auto longest = static_cast<double>(std::max(desc.shape[0], desc.shape[1]));
       moves[i] = {static_cast<float>(lr * 0.2 * std::sqrt(longest)),
                   static_cast<float>(1.0 - lr * groups_[i].weight_decay),
@@ -85,7 +96,6 @@ class Muon : public UpdateRule {
     move_->run(inputs);
   }
 
- private:
   [[nodiscard]] static std::string buffer(const std::string& parameter) { return "muon_momentum/" + parameter; }
 
   // What is orthogonalised: the momentum, or Nesterov's g + momentum buf.
@@ -100,8 +110,8 @@ class Muon : public UpdateRule {
     graph::Graph graph;
     const Value join = graph.input("join", make_desc(TERN_F32, {8}));
     const Value grad_scale = graph.input("grad_scale", make_desc(TERN_F32, {1}));
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const std::string& name = parameters_[i];
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+      const std::string& name = active_[i];
       const Value grad = gradient(graph, name);
       const ops::SgdState next = ops::sgd(graph, {resource(graph, buffer(name)), {}}, grad, join, kNeeds);
       const Value taken = direction(graph, grad, next.param, grad_scale);
@@ -113,8 +123,8 @@ class Muon : public UpdateRule {
   [[nodiscard]] graph::Graph move_graph() const {
     graph::Graph graph;
     const Value grad_scale = graph.input("grad_scale", make_desc(TERN_F32, {1}));
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const std::string& name = parameters_[i];
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+      const std::string& name = active_[i];
       const Value factor = graph.input(cat("factor/", i), make_desc(TERN_F32, {1}));
       const Value move = graph.input(cat("move/", i), make_desc(TERN_F32, {8}));
       const Value grad = options_.nesterov ? gradient(graph, name) : Value();
@@ -127,7 +137,7 @@ class Muon : public UpdateRule {
   }
 
   MuonOptions options_;
-  std::vector<std::string> parameters_;
+  std::vector<std::string> active_;     // that the programs change
   std::vector<ParameterGroup> groups_;  // of each parameter
   std::unique_ptr<graph::Program> gather_;
   std::unique_ptr<graph::Program> move_;

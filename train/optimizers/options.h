@@ -58,6 +58,17 @@ struct LoraPlusOptions {
 
 enum class GaloreType { std, reverse_std, right, left, full };
 
+// Q-GaLore (optimizers/galore_projection.h): moments in 8 bits, and projections that are found the less often the less
+// they turn.
+struct QGaloreOptions {
+  bool projections = false;  // are kept in few bits, too
+  std::int64_t bits = 4;     // 2, 3, 4 or 8
+  std::int64_t group_size = 256;
+  double cos_threshold = 0.4;
+  std::int64_t gamma = 2;
+  std::int64_t queue_size = 5;
+};
+
 // AdamW upon projections of the gradients of some matrices; the others have AdamW itself.
 struct GaloreOptions {
   std::int64_t rank = 128;
@@ -67,6 +78,10 @@ struct GaloreOptions {
   std::vector<std::string> target_modules;  // parts of layers' names; none: all linear layers
   bool with_embedding = false;
   std::set<std::string> parameters;  // stored names, of the target modules
+  std::optional<QGaloreOptions> quantised = std::nullopt;
+  // An optimizer for each parameter, as ms-swift makes them: all of them decay, and the gap and the schedule are twice
+  // as long as they are told.
+  bool per_parameter = false;
 };
 [[nodiscard]] std::optional<GaloreType> galore_type(std::string_view name);
 
@@ -79,6 +94,8 @@ struct OptimizerOptions {
   std::string arguments;  // --optim_args, as given
   std::optional<LoraPlusOptions> lora_plus;
   std::optional<GaloreOptions> galore;
+  // The parameters that the first steps change, where they aren't all: Optimizer::train_only.
+  std::optional<std::vector<std::string>> at_first = std::nullopt;
 };
 
 // Takes `--optim_args momentum=0.9,nesterov=true` into `options` of that kind. Errors (usage): a name that the

@@ -9,11 +9,10 @@ namespace {
 class Sgd : public OneOpRule {
  public:
   Sgd(const RuleContext& context, const std::vector<std::string>& parameters)
-      : OneOpRule(context), options_(context.options.sgd) {
+      : OneOpRule(context, parameters), options_(context.options.sgd) {
     for (const std::string& name : parameters) {
       if (options_.momentum > 0) create_state(buffer(name), make_desc(TERN_F32, shape_of(store().at(name).desc)));
     }
-    build(context, parameters);
   }
 
  private:

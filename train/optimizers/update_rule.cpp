@@ -1,22 +1,26 @@
 #include "train/optimizers/update_rule.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/strings.h"
+#include "train/optimizers/dynamic_codes.h"
 #include "train/training_graph.h"
 
 namespace tern::train {
 namespace {
 
-// bitsandbytes keeps the moments of less than this, and of embeddings, in 32 bits.
-constexpr std::int64_t kLeastIn8Bits = 4096;
-
 bool is_table_of_tokens(const std::string& parameter) {
   return parameter.find("embed") != std::string::npos || parameter.find("lm_head") != std::string::npos;
 }
 
+bool is_large(const RuleContext& context, const std::string& parameter) {
+  return num_elements(context.store->at(parameter).desc) >= kLeastIn8Bits;
+}
+
+// bitsandbytes keeps the moments of embeddings in 32 bits.
 bool keeps_8_bits(const RuleContext& context, const std::string& parameter) {
-  return num_elements(context.store->at(parameter).desc) >= kLeastIn8Bits && !is_table_of_tokens(parameter);
+  return is_large(context, parameter) && !is_table_of_tokens(parameter);
 }
 
 // Moonlight orthogonalises the matrices between the tables of tokens.
@@ -37,18 +41,40 @@ bool is_projected(const RuleContext& context, const std::string& parameter) {
 
 }  // namespace
 
-ParameterGroup group_of(const std::string& parameter, const graph::TensorStore& store,
-                        const OptimizerOptions& options) {
+ParameterGroup group_of(const std::string& parameter, const RuleContext& context) {
+  const TensorDesc& desc = context.store->at(parameter).desc;
   // The biases of experts are a matrix; DoRA's magnitudes and VeRA's factors are vectors, which transformers' Trainer
   // decays.
-  const bool decays = (store.at(parameter).desc.rank >= 2 && !parameter.ends_with(".bias")) ||
+  const bool decays = (desc.rank >= 2 && !parameter.ends_with(".bias")) ||
                       parameter.ends_with(".lora_magnitude_vector") ||
-                      parameter.find(".vera_lambda_") != std::string::npos;
-  return {lr_ratio(parameter, store.at(parameter).desc, options), decays ? options.adamw.weight_decay : 0.0};
+                      parameter.find(".vera_lambda_") != std::string::npos ||
+                      (context.options.galore && context.options.galore->per_parameter);
+  const auto missed = context.missed.find(parameter);
+  return {lr_ratio(parameter, desc, context.options), decays ? context.options.adamw.weight_decay : 0.0,
+          missed == context.missed.end() ? 0 : missed->second};
 }
 
-UpdateRule::UpdateRule(std::shared_ptr<graph::TensorStore> store)
-    : store_(std::move(store)), scope_(store_, "optimizer") {}
+UpdateRule::UpdateRule(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters)
+    : store_(std::move(store)), scope_(store_, "optimizer"), parameters_(std::move(parameters)) {}
+
+void UpdateRule::aim(const RuleContext& context, const std::set<std::string>& active) {
+  release();
+  std::vector<std::string> some;
+  std::copy_if(parameters_.begin(), parameters_.end(), std::back_inserter(some),
+               [&](const std::string& name) { return active.contains(name); });
+  if (some.empty()) return;
+  build(context, some);
+  is_built_ = true;
+}
+
+void UpdateRule::release() {
+  drop_programs();
+  is_built_ = false;
+}
+
+void UpdateRule::apply(const OptimizerStep& step) {
+  if (is_built_) run(step);
+}
 
 void UpdateRule::create_state(const std::string& name, const TensorDesc& desc) {
   scope_.create(name, desc);
@@ -66,7 +92,8 @@ ops::Value UpdateRule::resource(graph::Graph& graph, const std::string& name) co
 }
 
 ops::Value UpdateRule::constant(graph::Graph& graph, const std::string& name) const {
-  return graph.constant(name, store_->at(name).desc);
+  const ops::Value found = graph.find(name);  // which several parameters share
+  return found.present() ? found : graph.constant(name, store_->at(name).desc);
 }
 
 ops::Value UpdateRule::gradient(graph::Graph& graph, const std::string& parameter) const {
@@ -76,8 +103,9 @@ ops::Value UpdateRule::gradient(graph::Graph& graph, const std::string& paramete
 void OneOpRule::build(const RuleContext& context, const std::vector<std::string>& parameters) {
   graph::Graph graph;
   std::map<ParameterGroup, ops::Value> inputs;
+  groups_.clear();
   for (const std::string& name : parameters) {
-    const ParameterGroup group = group_of(name, store(), context.options);
+    const ParameterGroup group = group_of(name, context);
     if (!inputs.contains(group)) {
       const auto count = static_cast<std::int64_t>(hyper({}, group).size());
       groups_[group] = cat("hyper/", groups_.size());
@@ -88,14 +116,12 @@ void OneOpRule::build(const RuleContext& context, const std::vector<std::string>
   program_ = context.runtime.build(std::move(graph), context.store, context.arena);
 }
 
-void OneOpRule::apply(const OptimizerStep& step) {
+void OneOpRule::run(const OptimizerStep& step) {
   graph::RunInputs inputs;
   std::vector<std::vector<float>> kept;
   kept.reserve(groups_.size());
   for (const auto& [group, name] : groups_) {
-    OptimizerStep own = step;
-    own.lr *= group.lr_ratio;
-    kept.push_back(hyper(own, group));
+    kept.push_back(hyper(group.own(step), group));
     inputs.inputs[name] = std::as_bytes(std::span(kept.back()));
   }
   program_->run(inputs);
@@ -114,8 +140,15 @@ std::vector<std::unique_ptr<UpdateRule>> make_rules(const RuleContext& context,
     add(chosen, some);
     add(adamw_rule, others);
   };
-  if (context.options.galore) {
-    add_by(galore_rule, is_projected);
+  if (const auto& galore = context.options.galore) {
+    std::vector<std::string> projected, in_8_bits, others;
+    for (const std::string& name : parameters) {
+      const bool is_small = !galore->quantised || !is_large(context, name);
+      (is_projected(context, name) ? projected : is_small ? others : in_8_bits).push_back(name);
+    }
+    add(galore_rule, projected);
+    add(adamw_8bit_rule, in_8_bits);
+    add(adamw_rule, others);
     return rules;
   }
   switch (context.options.kind) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +21,7 @@ namespace tern::train {
 
 struct OptimizerStep {
   double lr = 0;
-  std::int64_t number = 1;  // from 1
+  std::int64_t number = 1;  // from 1, of parameters that missed none
   double grad_scale = 1;    // what a stored gradient is multiplied by: clipping and loss scaling
 };
 
@@ -27,19 +29,24 @@ struct OptimizerStep {
 struct ParameterGroup {
   double lr_ratio = 1;
   double weight_decay = 0;
-  bool operator<(const ParameterGroup& other) const {
-    return std::pair(lr_ratio, weight_decay) < std::pair(other.lr_ratio, other.weight_decay);
+  std::int64_t missed = 0;  // steps that weren't theirs
+  auto operator<=>(const ParameterGroup&) const = default;
+  // The step as such a parameter counts and takes it.
+  [[nodiscard]] OptimizerStep own(OptimizerStep step) const {
+    step.lr *= lr_ratio;
+    step.number -= missed;
+    return step;
   }
 };
-[[nodiscard]] ParameterGroup group_of(const std::string& parameter, const graph::TensorStore& store,
-                                      const OptimizerOptions& options);
 
 struct RuleContext {
   std::shared_ptr<graph::TensorStore> store;
   const OptimizerOptions& options;
   session::Runtime& runtime;
   std::shared_ptr<graph::Arena> arena;
+  std::map<std::string, std::int64_t> missed = {};  // steps, by parameter; not named: none
 };
+[[nodiscard]] ParameterGroup group_of(const std::string& parameter, const RuleContext& context);
 
 class UpdateRule {
  public:
@@ -47,12 +54,22 @@ class UpdateRule {
   UpdateRule(const UpdateRule&) = delete;
   UpdateRule& operator=(const UpdateRule&) = delete;
 
-  virtual void apply(const OptimizerStep& step) = 0;
+  // Makes ready to change those of its parameters that `active` names, and no others: these keep what is kept of them.
+  void aim(const RuleContext& context, const std::set<std::string>& active);
+  // Nothing is aimed at from here on: what the programs held is free.
+  void release();
+  // Aimed it is.
+  void apply(const OptimizerStep& step);
   // Stored names of what a checkpoint keeps.
   [[nodiscard]] const std::vector<std::string>& states() const { return states_; }
 
  protected:
-  explicit UpdateRule(std::shared_ptr<graph::TensorStore> store);
+  UpdateRule(std::shared_ptr<graph::TensorStore> store, std::vector<std::string> parameters);
+
+  // Programs for some of the parameters, at least one; these have gradients.
+  virtual void build(const RuleContext& context, const std::vector<std::string>& parameters) = 0;
+  virtual void drop_programs() = 0;
+  virtual void run(const OptimizerStep& step) = 0;
 
   // A state of zeroes.
   void create_state(const std::string& name, const TensorDesc& desc);
@@ -66,17 +83,19 @@ class UpdateRule {
  private:
   std::shared_ptr<graph::TensorStore> store_;
   graph::TensorScope scope_;
+  std::vector<std::string> parameters_;
   std::vector<std::string> states_;
+  bool is_built_ = false;
 };
 
-// A rule that is one op a parameter, all in one program: a derived class creates its states, then calls build().
+// A rule that is one op a parameter, all in one program: a derived class creates its states.
 class OneOpRule : public UpdateRule {
- public:
-  void apply(const OptimizerStep& step) final;
-
  protected:
-  explicit OneOpRule(const RuleContext& context) : UpdateRule(context.store) {}
-  void build(const RuleContext& context, const std::vector<std::string>& parameters);
+  OneOpRule(const RuleContext& context, std::vector<std::string> parameters)
+      : UpdateRule(context.store, std::move(parameters)) {}
+  void build(const RuleContext& context, const std::vector<std::string>& parameters) final;
+  void drop_programs() final { program_.reset(); }
+  void run(const OptimizerStep& step) final;
 
   // The op, whose hyper-parameters are `hyper`, [the size that hyper() gives] f32.
   virtual void emit(graph::Graph& graph, const std::string& parameter, ops::Value hyper) const = 0;
@@ -87,7 +106,7 @@ class OneOpRule : public UpdateRule {
   std::unique_ptr<graph::Program> program_;
 };
 
-// The rules of an optimizer, each over some of the parameters.
+// The rules of an optimizer, each over some of the parameters, with their states; none is aimed yet.
 [[nodiscard]] std::vector<std::unique_ptr<UpdateRule>> make_rules(const RuleContext& context,
                                                                   const std::vector<std::string>& parameters);
 

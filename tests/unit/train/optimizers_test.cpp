@@ -19,6 +19,7 @@ struct Shape {
 const std::vector<Shape> kSmall = {{"wide", {16, 24}}, {"tall", {24, 16}}, {"vector", {33}}};
 const std::vector<Shape> kAdapter = {
     {"lora/x.lora_A.weight", {4, 24}}, {"lora/x.lora_B.weight", {24, 4}}, {"model.embed_tokens.weight", {9, 8}}};
+const std::vector<Shape> kWide = {{"large", {64, 1024}}, {"vector", {33}}};
 const std::vector<Shape> kLarge = {{"large", {64, 70}}, {"vector", {33}}};
 
 OptimizerOptions options_of(std::string_view name, std::string_view arguments = {}) {
@@ -52,10 +53,25 @@ constexpr Case kCases[] = {
     {"galore-left", "adamw", "left", 2e-6},
     {"galore-right", "adamw", "right", 2e-6},
     {"galore-full", "adamw", "full", 5e-4},
+    {"q-galore", "adamw", "quantised", 2e-6},
 };
+
+OptimizerOptions q_galore(std::int64_t bits, std::int64_t group_size) {
+  OptimizerOptions options;
+  options.galore = GaloreOptions{.rank = 4, .update_proj_gap = 2, .scale = 0.7};
+  options.galore->parameters = {"wide", "tall", "large"};
+  options.galore->quantised = QGaloreOptions{.projections = bits > 0,
+                                             .bits = bits,
+                                             .group_size = group_size,
+                                             .cos_threshold = 0.2,
+                                             .gamma = 2,
+                                             .queue_size = 2};
+  return options;
+}
 
 // Arguments of GaLore are its type.
 OptimizerOptions options_of(const Case& one) {
+  if (std::string_view(one.arguments) == "quantised") return q_galore(0, 0);
   const auto type = galore_type(one.arguments);
   if (!type) return options_of(one.name, one.arguments);
   OptimizerOptions options = options_of(one.name);
@@ -210,13 +226,99 @@ TEST_P(Optimizers, ResumesToTheBit) {
   }
 }
 
+// Numbers of the peer's q-galore cases; of 8192 and more it has 4096.
+void expect_peer(const Steps& steps, const std::string& golden_case, double tolerance, double mean) {
+  const auto file = checkpoint::Safetensors::open(golden("optimizers/steps.safetensors")).value();
+  for (const auto& [name, got] : steps.parameters()) {
+    const auto bytes = file.tensor(cat(golden_case, "/", name))->bytes;
+    std::vector<float> want(bytes.size() / sizeof(float));
+    std::memcpy(want.data(), bytes.data(), bytes.size());
+    const std::size_t stride = got.size() < 8192 ? 1 : got.size() / 4096;
+    ASSERT_EQ(want.size(), got.size() / stride);
+    double squares = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      const double off = static_cast<double>(got[i * stride]) - want[i];
+      EXPECT_LE(std::fabs(off), name == "vector" ? 2e-6 : tolerance) << name << " " << i;
+      squares += off * off;
+    }
+    EXPECT_LE(std::sqrt(squares / static_cast<double>(want.size())), name == "vector" ? 2e-6 : mean) << name;
+  }
+}
+
+TEST(QGalore, TakesTheStepsOfItsPeer) {
+  for (const int bits : {2, 3, 4, 8}) {
+    Steps steps(kSmall, q_galore(bits, 32));
+    for (int t = 1; t <= 20; ++t) steps.take(t);
+    expect_peer(steps, cat("q-galore-", bits, "-bits"), 2e-6, 2e-6);
+    // As many numbers as GPTQ's planes need of them, and each matrix's own gap.
+    const auto states = steps.optimizer().states();
+    const auto kept = std::find(states.begin(), states.end(), "galore_u/wide");
+    ASSERT_NE(kept, states.end());
+    EXPECT_EQ(steps.store().at(*kept).desc.scheme.bits, bits);
+    EXPECT_EQ(download(steps.store(), "galore_gap/wide")[0], 4.0F);
+    EXPECT_EQ(download(steps.store(), "galore_gap/tall")[0], 2.0F);
+  }
+}
+
+// Moments of 4096 numbers and more are kept in 8 bits: as Adamw8bit's test says, single elements may be off.
+TEST(QGalore, KeepsLargeMomentsIn8Bits) {
+  Steps steps(kWide, q_galore(4, 256));
+  for (int t = 1; t <= 20; ++t) steps.take(t);
+  expect_peer(steps, "q-galore-large", 4e-3, 2e-4);
+  EXPECT_EQ(steps.store().at("galore_m1/large").desc.dtype, TERN_U8);
+  EXPECT_EQ(download(steps.store(), "galore_gap/large")[0], 16.0F);
+}
+
+TEST(QGalore, WantsGroupsThatGoIntoTheProjection) {
+  const auto made = catching([] { return std::make_unique<Steps>(kSmall, q_galore(4, 96)); });
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().line().find("--galore_proj_group_size 96"), std::string::npos) << made.error().line();
+  const auto odd = catching([] { return std::make_unique<Steps>(kSmall, q_galore(4, 16)); });
+  ASSERT_FALSE(odd.ok());
+  EXPECT_NE(odd.error().line().find("is no multiple of 32"), std::string::npos) << odd.error().line();
+}
+
+// An optimizer for each parameter: vectors decay, too.
+TEST(Galore, OfAnOptimizerEachDecaysVectors) {
+  OptimizerOptions options;
+  options.galore = GaloreOptions{.rank = 3};
+  options.galore->parameters = {"wide", "tall"};
+  Steps plain(kSmall, options);
+  options.galore->per_parameter = true;
+  Steps each(kSmall, options);
+  const auto before = plain.parameters();
+  plain.take(1);
+  each.take(1);
+  const double lr = 0.01 * (1.0 - 1 / 40.0);
+  for (std::size_t i = 0; i < before.at("vector").size(); ++i) {
+    const double decayed = plain.parameters().at("vector")[i] - lr * 0.1 * before.at("vector")[i];
+    EXPECT_NEAR(each.parameters().at("vector")[i], decayed, 1e-6) << i;
+  }
+  EXPECT_EQ(each.parameters().at("wide"), plain.parameters().at("wide"));
+}
+
+// All of them share their codes.
+TEST(Adamw8bit, TrainsSeveralLargeParameters) {
+  const std::vector<Shape> two = {{"first", {64, 70}}, {"second", {70, 64}}};
+  Steps steps(two, options_of("adamw_8bit"));
+  const auto before = steps.parameters();
+  steps.take(1);
+  for (const auto& [name, values] : steps.parameters()) EXPECT_NE(values, before.at(name)) << name;
+  OptimizerOptions options = q_galore(4, 32);
+  options.galore->parameters = {"wide 1", "wide 2"};
+  Steps projected({{"wide 1", {64, 1024}}, {"wide 2", {64, 1024}}, {"first", {64, 70}}, {"second", {70, 64}}}, options);
+  const auto begun = projected.parameters();
+  projected.take(1);
+  for (const auto& [name, values] : projected.parameters()) EXPECT_NE(values, begun.at(name)) << name;
+}
+
 // Codes of 8 bits and their maxima go through a checkpoint, too.
-TEST(Adamw8bit, ResumesToTheBit) {
+void expect_to_resume(const std::vector<Shape>& shapes, const OptimizerOptions& options) {
   struct NoModel : ModelSaver {
     void save(const std::filesystem::path&) const override {}
   };
   const Scratch scratch;
-  Steps whole(kLarge, options_of("adamw_8bit"));
+  Steps whole(shapes, options);
   for (int t = 1; t <= 3; ++t) whole.take(t);
   const NoModel model;
   CheckpointContent content;
@@ -225,12 +327,22 @@ TEST(Adamw8bit, ResumesToTheBit) {
   content.optimizer_tensors = whole.optimizer().states();
   content.args_json = "{}";
   write_checkpoint(scratch.path() / "checkpoint-3", {}, content).value();
-  Steps rest(kLarge, options_of("adamw_8bit"));
+  Steps rest(shapes, options);
   for (const auto& [name, values] : whole.parameters()) upload(rest.store(), name, values);
   read_optimizer(scratch.path() / "checkpoint-3", rest.store(), rest.optimizer().states()).value();
-  whole.take(4);
-  rest.take(4);
-  EXPECT_EQ(rest.parameters(), whole.parameters());
+  for (int t = 4; t <= 12; ++t) {
+    whole.take(t);
+    rest.take(t);
+    EXPECT_EQ(rest.parameters(), whole.parameters()) << t;
+  }
+}
+
+TEST(Adamw8bit, ResumesToTheBit) { expect_to_resume(kLarge, options_of("adamw_8bit")); }
+
+// Quantised projections, gaps and cosines, too.
+TEST(QGalore, ResumesToTheBit) {
+  expect_to_resume(kSmall, q_galore(4, 32));
+  expect_to_resume(kWide, q_galore(3, 64));
 }
 
 // ms-swift's groups of LoRA+.

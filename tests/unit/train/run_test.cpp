@@ -218,6 +218,69 @@ TEST_F(RunTest, FullTuningWritesNewTokens) {
   EXPECT_EQ(tokenizer.encode("<17>", false).size(), 1U);
 }
 
+// What it begins as is in the checkpoint, and no gradient is looked at again.
+TEST_F(RunTest, LoraGaResumesToTheBit) {
+  const auto with = [&](const std::string& output) {
+    auto o = options(output);
+    o.tuner.init_weights = "lora-ga";
+    o.tuner.lora_rank = 2;
+    o.tuner.use_dora = true;
+    return o;
+  };
+  std::vector<double> losses;
+  TrainerHooks hooks;
+  hooks.on_step = [&](const StepProgress& at) { losses.push_back(at.loss); };
+  const auto whole = Run::open(with("whole"), hooks).value();
+  EXPECT_EQ(whole->tuner().adapter.config.alpha, 8);
+  (void)whole->train().value();
+  (void)Run::open(options("plain"), hooks).value()->train().value();
+  EXPECT_NEAR(losses.at(0), losses.at(6), 1e-5 * losses.at(6));  // the model begins as it is
+  EXPECT_NE(losses.at(1), losses.at(7));
+  fs::create_directories(path("cut"));
+  fs::copy(path("whole/checkpoint-3"), path("cut/checkpoint-3"), fs::copy_options::recursive);
+  auto resumed = with("cut");
+  resumed.resume_from = "last";
+  const auto rest = Run::open(resumed).value();
+  EXPECT_FALSE(rest->tuner().begins_by_gradients);
+  (void)rest->train().value();
+  for (const char* file : {"adapter_model.safetensors", "optimizer.safetensors"}) {
+    EXPECT_TRUE(read(path("whole/checkpoint-6") / file) == read(path("cut/checkpoint-6") / file)) << file;
+  }
+  EXPECT_NE(read(path("cut/checkpoint-6/adapter_config.json")).find("\"r\": 4"), std::string::npos);
+}
+
+TEST_F(RunTest, LoraGaNeedsGradients) {
+  auto o = options("out");
+  o.tuner.init_weights = "lora-ga";
+  o.tuner.lora_rank = 2;
+  auto few = o;
+  few.tuner.lora_ga.batch_size = 33;
+  few.tuner.lora_ga.iters = 1;
+  EXPECT_NE(refused(few).find("looks at 33 samples, and there are 32"), std::string::npos);
+  auto stream = o;
+  stream.streaming = true;
+  EXPECT_NE(refused(stream).find("--init_weights lora-ga and --streaming"), std::string::npos);
+  auto task = o;
+  task.task.type = TaskType::embedding;
+  EXPECT_NE(refused(task).find("of a loss of tokens"), std::string::npos) << refused(task);
+  auto rounded = o;
+  rounded.session.quantise = models::QuantiseOptions{};
+  EXPECT_NE(refused(rounded).find("which is quantised"), std::string::npos) << refused(rounded);
+  auto wide = o;
+  wide.tuner.lora_rank = 64;
+  EXPECT_NE(refused(wide).find("needs a rank of at most"), std::string::npos) << refused(wide);
+  auto head = o;
+  head.tuner.target_modules = {"lm_head"};
+  EXPECT_NE(refused(head).find("its weight is the embedding's"), std::string::npos) << refused(head);
+}
+
+TEST_F(RunTest, LisaHasAsManyLayersAsTheModel) {
+  auto o = options("out");
+  o.tuner.type = TunerType::full;
+  o.trainer.lisa = LisaOptions{99, 1};
+  EXPECT_NE(refused(o).find("--lisa_activated_layers is 99"), std::string::npos);
+}
+
 TEST_F(RunTest, ALayerThatIsTrainedInFullGetsNoAdapter) {
   auto o = options("out");
   o.tuner.target_modules = {"q_proj"};
