@@ -36,7 +36,4 @@ class ProfileRange {
   const Device* device_ = nullptr;  // null: the backend takes no names
 };
 
-// The records as a trace that Perfetto and chrome://tracing load: a row a stream, microseconds from the first.
-[[nodiscard]] std::string trace_json(const std::vector<tern_profile_record>& records, const std::string& device);
-
 }  // namespace tern::accel

@@ -1,5 +1,6 @@
 #include "cli/session_flags.h"
 
+#include <charconv>
 #include <sstream>
 
 #include "base/dtype.h"
@@ -64,6 +65,21 @@ std::optional<tern_dtype> activation_dtype(const Arguments& arguments) {
   return dtype_from_name(arguments.string("activation_dtype"));
 }
 
+// --profile_steps: `2-4`, or `3`.
+accel::TraceOptions trace_options(const std::string& steps) {
+  accel::TraceOptions options;
+  const char* const end = steps.data() + steps.size();
+  auto [at, failed] = std::from_chars(steps.data(), end, options.first);
+  options.last = options.first;
+  if (failed == std::errc() && at != end && *at == '-') {
+    const auto second = std::from_chars(at + 1, end, options.last);
+    at = second.ptr;
+    failed = second.ec;
+  }
+  if (failed == std::errc() && at == end && options.first >= 1 && options.last >= options.first) return options;
+  throw Failure(usage_error(cat("--profile_steps ", steps, " names no steps"), "write it like 2-4, or 1"));
+}
+
 }  // namespace
 
 session::RuntimeOptions runtime_options(const Arguments& arguments) {
@@ -75,6 +91,10 @@ session::RuntimeOptions runtime_options(const Arguments& arguments) {
   options.fallback = fallback_policy(arguments);
   options.reference_kernels =
       arguments.string("kernels") == "reference" || !arguments.boolean("enable_npu_model_patch");
+  if (arguments.has("profile")) {
+    options.trace_file = arguments.string("profile");
+    options.trace = trace_options(arguments.string("profile_steps"));
+  }
   return options;
 }
 

@@ -139,8 +139,10 @@ void TrainReport::finish(const train::Run& run, const train::TrainResult& result
   if (!result.last_checkpoint.empty()) log_info(cat("last checkpoint: ", result.last_checkpoint));
   log_info(cat("log:          ", output, "/logging.jsonl"));
   log_info(cat("plots:        ", output, "/images/train_loss.svg and others beside it"));
-  if (!run.tensorboard_dir().empty()) {
-    log_info(cat("TensorBoard:  tensorboard --logdir ", shell_word(run.tensorboard_dir().string())));
+  for (const train::Viewer& viewer : run.viewers()) {
+    const std::string tool = cat(viewer.tool, ":");
+    log_info(cat(tool, std::string(std::max<std::size_t>(14, tool.size() + 1) - tool.size(), ' '), viewer.command, " ",
+                 shell_word(viewer.path.string())));
   }
   tell_next(result);
 }

@@ -1,7 +1,6 @@
 #include "cli/train_setup.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <memory>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "base/strings.h"
 #include "cli/data_setup.h"
+#include "cli/report_setup.h"
 #include "cli/session_flags.h"
 #include "cli/terminal.h"
 #include "io/json.h"
@@ -180,25 +180,6 @@ train::BestMetric best_metric(const Arguments& arguments) {
   if (metric.ends_with("token_acc")) o.metric = train::Metric::token_accuracy;
   if (metric.ends_with("seq_acc")) o.metric = train::Metric::sample_accuracy;
   o.greater_is_better = arguments.maybe_boolean("greater_is_better").value_or(o.metric != train::Metric::loss);
-  return o;
-}
-
-train::ReportOptions report_options(const Arguments& arguments) {
-  train::ReportOptions o;
-  const auto to = arguments.list("report_to");
-  o.tensorboard = std::any_of(to.begin(), to.end(), [](const auto& it) { return it == "tensorboard" || it == "all"; });
-  // What each has for the event files of others.
-  constexpr std::array<std::pair<const char*, const char*>, 2> kReaders = {
-      {{"wandb", "wandb sync --sync-tensorboard"}, {"swanlab", "swanlab convert -t tensorboard --tb_logdir"}}};
-  for (const auto& [tool, reads] : kReaders) {
-    if (std::find(to.begin(), to.end(), tool) == to.end()) continue;
-    throw Failure(usage_error(
-        cat("--report_to ", tool, ": tern writes no files of ", tool),
-        cat("give --report_to tensorboard, and when the run is over `", reads, " FOLDER` with its folder runs")));
-  }
-  o.logging_dir = arguments.maybe_string("logging_dir").value_or("");
-  o.plots = true;
-  if (arguments.string("acc_strategy") == "seq") o.accuracy = train::AccuracyOf::sample;
   return o;
 }
 

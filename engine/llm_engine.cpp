@@ -176,7 +176,8 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       cache_(model.store, model.architecture->cache_specs(model.config), cache_beside(images_.get(), options_, model)),
       caches_prefixes_(engine::caches_prefixes(options_, model)),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()),
-      draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)) {
+      draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)),
+      trace_(runtime.trace()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
   require_takes_back(options_, model);
@@ -473,7 +474,13 @@ void LLMEngine::guess(const Batch& batch) {
   }
 }
 
+void LLMEngine::prepare_next() {
+  const accel::TraceSpan span(trace_, "prepare the next step");
+  if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
+}
+
 std::span<RequestOutput> LLMEngine::step() {
+  const accel::TraceStep traced(trace_, ++steps_);
   num_outputs_ = 0;
   end_aborted();
   const Batch* scheduled = &scheduler_.schedule();
@@ -482,7 +489,7 @@ std::span<RequestOutput> LLMEngine::step() {
   if (batch.empty()) return {outputs_.data(), num_outputs_};
   seat_found_blocks(batch);
   runner_->launch(batch, scheduler_.was_prepared());
-  if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
+  prepare_next();
   accept_drawn(batch, runner_->wait());
   guess(batch);
   for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);

@@ -149,6 +149,7 @@ class LLMEngine {
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);
   void guess(const Batch& batch);
+  void prepare_next();
   [[nodiscard]] std::vector<std::int32_t> end_ids_of(const SamplingParams& params) const;
   void end_at(const Sequence& sequence, std::int32_t token, Decoding& decoding, RequestOutput& output) const;
 
@@ -165,6 +166,8 @@ class LLMEngine {
   std::unique_ptr<ModelRunner> runner_;
   std::map<SequenceId, Decoding> decodings_;
   Guesses guesses_;
+  accel::Trace* trace_;  // the runtime's; null: no step is traced
+  std::int64_t steps_ = 0;
   SequenceId next_id_ = 0;
   std::vector<RequestOutput> outputs_;
   std::size_t num_outputs_ = 0;  // of this step

@@ -44,7 +44,8 @@ graph::Graph build_graph(const models::LoadedModel& model, const PoolerOptions& 
 Pooler::Pooler(models::LoadedModel& model, const PoolerOptions& options, session::Runtime& runtime)
     : options_(options),
       config_(model.config),
-      encoder_(model.architecture->encoder ? &*model.architecture->encoder : nullptr) {
+      encoder_(model.architecture->encoder ? &*model.architecture->encoder : nullptr),
+      trace_(runtime.trace()) {
   const bool has_labels = model.config.head == models::ModelHead::classification;
   if (options.output == PooledOutput::labels && !has_labels) throw std::logic_error("the model has no labels");
   program_ = runtime.build(build_graph(model, options), model.store);
@@ -73,6 +74,7 @@ std::vector<std::vector<float>> Pooler::run(std::span<const std::span<const std:
                                             std::span<const std::span<const std::int32_t>> token_types) {
   if (static_cast<std::int64_t>(texts.size()) > options_.max_texts)
     throw std::logic_error("more texts than one run has");
+  const accel::TraceStep step(trace_, ++runs_);
   nn::TokenColumns columns;
   std::vector<std::int32_t> text_of_token;
   std::vector<float> shares(static_cast<std::size_t>(options_.max_texts), 0.0F);

@@ -51,6 +51,8 @@ class Pooler {
   PoolerOptions options_;
   models::ModelConfig config_;
   const models::Encoder* encoder_;  // null: the model is none
+  accel::Trace* trace_;             // the runtime's; null: no run is traced
+  std::int64_t runs_ = 0;
   std::unique_ptr<graph::Program> program_;
 };
 

@@ -19,23 +19,6 @@ std::string short_text(const TensorDesc& desc, std::span<const std::int64_t> cou
   return text;
 }
 
-// Shapes of the arguments that decide an op's cost: the first two inputs and the first output.
-std::string shapes_of(const Graph& graph, const Node& node, std::span<const std::int64_t> counts) {
-  const auto descs = graph.arg_descs(node.call);
-  std::string text;
-  int inputs = 0;
-  std::string result;
-  for (std::size_t a = 0; a < descs.size(); ++a) {
-    if (!is_present(descs[a])) continue;
-    if (node.results[a].present()) {
-      if (result.empty()) result = short_text(descs[a], counts);
-    } else if (inputs++ < 2) {
-      text += cat(text.empty() ? "" : " ", short_text(descs[a], counts));
-    }
-  }
-  return cat(text, " -> ", result);
-}
-
 std::vector<ProfileRow> longest_first(std::vector<ProfileRow> rows) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const ProfileRow& a, const ProfileRow& b) { return a.seconds > b.seconds; });
@@ -58,6 +41,22 @@ std::string right(const std::string& text, std::size_t width) {
 }
 
 }  // namespace
+
+std::string shapes_of(const Graph& graph, const Node& node, std::span<const std::int64_t> counts) {
+  const auto descs = graph.arg_descs(node.call);
+  std::string text;
+  int inputs = 0;
+  std::string result;
+  for (std::size_t a = 0; a < descs.size(); ++a) {
+    if (!is_present(descs[a])) continue;
+    if (node.results[a].present()) {
+      if (result.empty()) result = short_text(descs[a], counts);
+    } else if (inputs++ < 2) {
+      text += cat(text.empty() ? "" : " ", short_text(descs[a], counts));
+    }
+  }
+  return cat(text, " -> ", result);
+}
 
 void Profile::add(const Graph& graph, const Node& node, std::span<const std::int64_t> counts, const Work& work,
                   double seconds) {

@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "graph/work.h"
 
 namespace tern::graph {
+
+// Shapes of the arguments that decide an op's cost, at their actual counts: the first two inputs and the first output,
+// `5x576 1536x576 -> 5x1536`.
+[[nodiscard]] std::string shapes_of(const Graph& graph, const Node& node, std::span<const std::int64_t> counts);
 
 struct ProfileRow {
   std::string op;  // "upload" and "download" for copies from and to the host

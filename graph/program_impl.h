@@ -85,7 +85,9 @@ struct Program::Impl {
   bool counts_changed = true;
   int turn = 0;  // of the staging that the next launch reads
   bool is_running = false;
-  bool is_behind = false;  // captured launches may hold other numbers than those of the last run: it did not end
+  bool is_eager = false;  // the run replays no captured launches
+  bool is_behind =
+      false;  // captured launches may hold other numbers than those of the last run: it was eager, or failed
   std::uint64_t pack_changes = 0;  // as the store counted them when this program last looked
   std::vector<tern_node_update> updates;
   // Steps are destroyed before what they are bound to.

@@ -11,6 +11,7 @@
 
 #include "accel/choice_cache.h"
 #include "accel/recipe_cache.h"
+#include "accel/trace.h"
 #include "comm/communicator.h"
 #include "graph/bind.h"
 #include "graph/memory_plan.h"
@@ -29,6 +30,8 @@ struct ProgramOptions {
   // The inputs of the next run can be written while a run is under way: their staging memory is there twice.
   bool prepare_ahead = false;
   std::shared_ptr<Profile> profile;  // filled where given: every step is then waited for, and nothing is captured
+  // Where given, and while it is on: told of every step, and nothing is captured.
+  std::shared_ptr<accel::Trace> trace;
   // Sees every op alone where given: nothing is captured, and a device that compiles graphs compiles one an op.
   std::shared_ptr<NodeProbe> probe;
   // The groups of ranks that collectives of the graph name.

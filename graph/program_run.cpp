@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
-#include "accel/device_profile.h"
 #include "base/strings.h"
 #include "graph/program_stage.h"
+#include "graph/program_watch.h"
 #include "ops/program_ops.h"
 #include "ops/table.h"
 
@@ -24,10 +25,12 @@ class Runner {
   explicit Runner(Program::Impl& program) : p_(program), plan_(program.plan), device_(*program.plan.device) {}
 
   void queue() {
-    if (plan_.options.profile) {
+    accel::Trace* const trace = tracing(p_);
+    p_.is_eager = plan_.options.profile || trace != nullptr;
+    if (p_.is_eager) {
       const double begin = now_seconds();
-      for (std::size_t s = 0; s < p_.steps.size(); ++s) run_timed(s);
-      plan_.options.profile->add_run(now_seconds() - begin);
+      for (std::size_t s = 0; s < p_.steps.size(); ++s) run_watched(s, trace);
+      if (plan_.options.profile) plan_.options.profile->add_run(now_seconds() - begin);
       return;
     }
     if (plan_.options.probe) {
@@ -97,40 +100,24 @@ class Runner {
     device_.copy_to_host({copied.staging[0].data(), bytes}, copied.device, stream);
   }
 
-  // What a device's own recording calls the work of a step.
-  [[nodiscard]] std::string range_of(const PlannedStep& step) const {
-    if (step.transfer >= 0) {
-      const Transfer& transfer = plan_.transfers[index(step.transfer)];
-      if (transfer.fields.size() > 1) return transfer.to_device ? "upload inputs" : "download outputs";
-      return cat(transfer.to_device ? "upload " : "download ", transfer.fields[0].name);
-    }
-    const Node& first = plan_.graph().nodes()[index(step.nodes[0])];
-    const std::string op(ops::op_spec(first.call.op).name);
-    return step.nodes.size() == 1 ? op : cat(op, " and ", step.nodes.size() - 1, " more ops");
-  }
-
-  // Runs one step alone, so that its time is its own. A compiled graph counts as its first op.
-  void run_timed(std::size_t s) {
+  // Runs one step in sight of the profile, the trace or both.
+  void run_watched(std::size_t s, accel::Trace* trace) {
     const PlannedStep& step = plan_.steps[s];
-    const accel::ProfileRange range(device_, range_of(step));
+    const bool is_timed = plan_.options.profile || !trace->reads_device();
+    std::optional<accel::TraceOp> op;
+    std::optional<accel::TraceSpan> span;  // of what the host does for the device
+    if (trace != nullptr) {
+      const std::string name = step_name(plan_, step);
+      const bool of_host = step.kind == StepKind::host || step.kind == StepKind::program;
+      if (of_host && !is_timed) span.emplace(trace, cat(name, " by the host"));
+      const accel::TraceOp::Place place{step.transfer >= 0 ? "copy" : "op", static_cast<std::uint32_t>(step.lane)};
+      op.emplace(*trace, device_, trace->intern(name, trace_arguments(plan_, step, p_.counts)), name, place);
+    }
     const double begin = now_seconds();
     (void)run_step(s);
+    if (!is_timed) return;
     p_.stream(step.lane).synchronize();
-    const double seconds = now_seconds() - begin;
-    Profile& profile = *plan_.options.profile;
-    if (step.transfer >= 0) {
-      const auto bytes = static_cast<double>(plan_.transfers[index(step.transfer)].bytes);
-      profile.add_copy(step.kind == StepKind::upload ? "upload" : "download", bytes, seconds);
-      return;
-    }
-    const Node& node = plan_.graph().nodes()[index(step.nodes[0])];
-    if (step.kind == StepKind::program) {
-      profile.add(plan_.graph(), node, p_.counts, work_of(plan_.graph(), node, p_.counts, {}), seconds);
-      return;
-    }
-    const tern_host_args& args = args_of(s);
-    profile.add(plan_.graph(), node, p_.counts, work_of(plan_.graph(), node, p_.counts, {args.arrays, args.num_arrays}),
-                seconds);
+    if (plan_.options.profile) count_step(p_, s, now_seconds() - begin);
   }
 
   // Runs one step alone, its arguments shown before and after.
@@ -412,9 +399,11 @@ void Program::launch(const Counts& counts) {
   Impl& p = *impl_;
   if (p.store->only_counts()) throw std::logic_error("program: its memory is only counted");
   p.arena->begin_run(this);
+  const accel::TraceSpan span(tracing(p), "launch");
   try {
     stage_inputs(p, counts);
     if (p.pack_changes != p.store->pack_changes()) {
+      const accel::TraceSpan packing(tracing(p), "pack weights");
       for (const auto& [name, uses] : p.plan.packs) (void)p.store->packed(name, uses);
       p.pack_changes = p.store->pack_changes();
     }
@@ -433,14 +422,16 @@ void Program::wait() {
   if (!p.is_running) throw std::logic_error("program: no run to wait for");
   p.is_running = false;
   try {
+    const accel::TraceSpan span(tracing(p), "wait for the device");
     for (const accel::Stream* stream : p.streams) {
       if (stream != nullptr) stream->synchronize();
     }
+    if (accel::Trace* const trace = tracing(p)) trace->collect();
   } catch (...) {
     fail_run();
     throw;
   }
-  p.is_behind = false;
+  p.is_behind = p.is_eager;
   p.arena->end_run();
   for (TensorStore::Entry* tensor : p.written) p.store->wrote(tensor);
 }

@@ -114,12 +114,16 @@ std::string Digest::hex() {
   return hex_of(std::span(value).first(size));
 }
 
-std::uint32_t crc32c(std::span<const std::byte> bytes) {
+namespace {
+
+// Of a polynomial whose bits are reversed.
+template <std::uint32_t kPolynomial>
+std::uint32_t reflected_crc(std::span<const std::byte> bytes) {
   static constexpr auto kTable = [] {
     std::array<std::uint32_t, 256> table{};
     for (std::uint32_t i = 0; i < 256; ++i) {
       std::uint32_t value = i;
-      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ ((value & 1U) != 0 ? 0x82f63b78U : 0U);
+      for (int bit = 0; bit < 8; ++bit) value = value >> 1 ^ ((value & 1U) != 0 ? kPolynomial : 0U);
       table[i] = value;
     }
     return table;
@@ -128,5 +132,11 @@ std::uint32_t crc32c(std::span<const std::byte> bytes) {
   for (const std::byte byte : bytes) crc = crc >> 8 ^ kTable[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
   return ~crc;
 }
+
+}  // namespace
+
+std::uint32_t crc32(std::span<const std::byte> bytes) { return reflected_crc<0xedb88320U>(bytes); }
+
+std::uint32_t crc32c(std::span<const std::byte> bytes) { return reflected_crc<0x82f63b78U>(bytes); }
 
 }  // namespace tern::io

@@ -52,7 +52,8 @@ class Digest {
 // SHA-256 of parts, one after the other.
 [[nodiscard]] std::array<std::byte, 32> sha256(std::span<const std::span<const std::byte>> parts);
 
-// CRC-32C (Castagnoli), of TensorFlow's records.
+// CRC-32 of zlib, of the records of wandb and SwanLab; CRC-32C (Castagnoli), of TensorFlow's.
+[[nodiscard]] std::uint32_t crc32(std::span<const std::byte> bytes);
 [[nodiscard]] std::uint32_t crc32c(std::span<const std::byte> bytes);
 
 }  // namespace tern::io

@@ -20,26 +20,33 @@ accel::DevicePtr open_host(const accel::DevicePtr& device) {
   return host.ok() ? host->device : nullptr;
 }
 
-// TERN_PROFILE=FILE.json: what runs from now on is recorded.
-void record_trace(const std::filesystem::path& file, Runtime& runtime) {
-  if (file.extension() != ".json") return;
-  if (!runtime.device->can(TERN_CAP_PROFILE)) {
-    log_warn(cat(runtime.device->name(), " does not tell what ran when, so there is no ", file.string()));
+void write_trace(const accel::Trace& trace, const std::filesystem::path& file) {
+  if (trace.steps() == 0) {
+    log_warn(cat("no profile was written: the run ended before step ", trace.first(),
+                 "; give --profile_steps 1 to begin with the first"));
     return;
   }
-  runtime.recording = std::make_unique<accel::DeviceProfile>(runtime.device);
-  runtime.trace_file = file;
+  auto out = io::FileWriter::create(file).value();
+  trace.write([&](std::string_view piece) { out.append(piece).value(); });
+  out.finish().value();
+  if (trace.is_cut()) log_warn(cat("the profile ends with event ", trace.events(), ": later ones were not kept"));
+  log_info(cat("profile of ", trace.steps(), trace.steps() == 1 ? " step: " : " steps: ", file.string(),
+               " (open it at https://ui.perfetto.dev or chrome://tracing)"));
 }
 
-void write_trace(const Runtime& runtime) {
-  if (!runtime.recording) return;
-  const auto records = runtime.recording->collect();
-  const auto written = io::write_file(runtime.trace_file, accel::trace_json(records, runtime.device->name()));
-  if (written.ok()) {
-    log_info(
-        cat("trace of ", records.size(), " pieces of work: ", runtime.trace_file.string(), " (Perfetto opens it)"));
-  } else {
-    log_warn(cat("no trace was written: ", written.error().line()));
+// Its folder is made now: nobody trains to learn that there is no place for the profile.
+void begin_trace(const RuntimeOptions& options, Runtime& runtime) {
+  const std::filesystem::path file = std::filesystem::absolute(options.trace_file);
+  if (const Status made = io::make_directories(file.parent_path()); !made.ok()) {
+    throw Failure(usage_error(cat("--profile ", options.trace_file.string(), ": ", made.error().problem),
+                              "name a file in a folder that can be written"));
+  }
+  runtime.program.trace = std::make_shared<accel::Trace>(
+      runtime.device, options.trace, [file](const accel::Trace& trace) { write_trace(trace, file); });
+  if (!runtime.trace()->reads_device()) {
+    log_info(cat(runtime.device->name(),
+                 " doesn't say when its work ran: while steps are profiled the host times each ",
+                 "op alone, with its launch and the wait for it"));
   }
 }
 
@@ -100,8 +107,8 @@ Result<std::unique_ptr<Runtime>> open_runtime(const RuntimeOptions& options) {
     if (bind.fallback != graph::Fallback::forbid) runtime->host = open_host(selected.device);
     if (const char* profile = std::getenv("TERN_PROFILE"); profile != nullptr && *profile != '\0') {
       runtime->program.profile = std::make_shared<graph::Profile>();
-      record_trace(profile, *runtime);
     }
+    if (!options.trace_file.empty()) begin_trace(options, *runtime);
     return runtime;
   });
 }
@@ -143,12 +150,12 @@ Result<std::unique_ptr<Runtime>> describe_runtime(const RuntimeOptions& options)
   });
 }
 
-void show_profile(const Runtime& runtime) {
+void end_profile(const Runtime& runtime) {
+  if (accel::Trace* const trace = runtime.trace()) trace->end();
   if (!runtime.program.profile || runtime.program.profile->runs() == 0) return;
   const graph::Profile& profile = *runtime.program.profile;
   log_info(cat("time by op:\n", profile.to_text(profile.by_op())));
   log_info(cat("time by op and shape:\n", profile.to_text(profile.by_shape())));
-  write_trace(runtime);
 }
 
 }  // namespace tern::session

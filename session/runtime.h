@@ -7,8 +7,8 @@
 #include <string>
 
 #include "accel/choice_cache.h"
-#include "accel/device_profile.h"
 #include "accel/registry.h"
+#include "accel/trace.h"
 #include "graph/program.h"
 
 namespace tern::session {
@@ -20,6 +20,8 @@ struct RuntimeOptions {
   int num_threads = 0;                      // of the host's pool; 0: one a core
   std::optional<graph::Fallback> fallback;  // none: forbid where the device was named, else warn
   bool reference_kernels = false;           // decompositions and oracle kernels only, to find a wrong native one
+  std::filesystem::path trace_file;         // "": no step is traced
+  accel::TraceOptions trace;                // of trace_file: which steps
 };
 
 struct Runtime {
@@ -27,9 +29,9 @@ struct Runtime {
   accel::DevicePtr host;  // runs what the device cannot; null: nothing may
   accel::ChoiceCache choices;
   graph::ProgramOptions program;
-  std::unique_ptr<accel::DeviceProfile> recording;  // what runs on the device, where a trace is asked for
-  std::filesystem::path trace_file;
 
+  // Whom steps are told (accel::TraceStep, accel::TraceSpan); null: none is traced.
+  [[nodiscard]] accel::Trace* trace() const { return program.trace.get(); }
   // A program over `store`'s tensors, in `arena` (graph/arena.h), or one of its own; `typical_counts` as of
   // graph::ProgramOptions. Throws what graph::Program::build throws.
   [[nodiscard]] std::unique_ptr<graph::Program> build(const graph::Graph& graph,
@@ -52,15 +54,15 @@ void set_up_host(int num_threads);
 [[nodiscard]] Result<accel::SelectedDevice> open_device(const RuntimeOptions& options);
 
 // A device made ready for programs. With TERN_PROFILE in the environment the time of each op is taken, and told when
-// the runtime goes (show_profile); where its value is the name of a .json file, a trace of what ran on the device goes
-// there. Errors as open_device.
+// the runtime goes (end_profile). The trace of `options` is written once its last step is over. Errors: as open_device;
+// usage (a trace whose folder can't be made).
 [[nodiscard]] Result<std::unique_ptr<Runtime>> open_runtime(const RuntimeOptions& options);
 
 // The same for one who only plans: `device` may also be BACKEND:PROFILE, a device that its backend can describe; of a
 // device that is here its description is taken where there is one, so that nothing is measured.
 [[nodiscard]] Result<std::unique_ptr<Runtime>> describe_runtime(const RuntimeOptions& options);
 
-// Tells where the time of the programs went, where it was taken.
-void show_profile(const Runtime& runtime);
+// Tells where the time of the programs went, where it was taken, and ends a trace that still waits for steps.
+void end_profile(const Runtime& runtime);
 
 }  // namespace tern::session

@@ -17,7 +17,7 @@
 namespace tern::session {
 
 Session::~Session() {
-  if (runtime) show_profile(*runtime);
+  if (runtime) end_profile(*runtime);
 }
 
 namespace {

@@ -155,6 +155,7 @@ void MicroBatchRunner::fill_tokens(const data::MicroBatch& batch, const MicroBat
 
 std::vector<float> MicroBatchRunner::run_pooled(const data::MicroBatch& batch, const MicroBatchInputs& inputs,
                                                 std::span<const float> gradient) {
+  const accel::TraceSpan span(runtime_.trace(), "micro-batch");
   nn::TokenColumns tokens;
   fill_tokens(batch, inputs, tokens);
   Capacity needed;
@@ -200,6 +201,7 @@ double MicroBatchRunner::run(const data::MicroBatch& batch, const MicroBatchInpu
     (void)run_pooled(batch, inputs);
     return 0;
   }
+  const accel::TraceSpan span(runtime_.trace(), "micro-batch");
   nn::TokenColumns tokens;
   fill_tokens(batch, inputs, tokens);
   std::vector<std::int32_t> targets;

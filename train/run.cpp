@@ -284,11 +284,6 @@ void Run::choose_directory() {
   trainer.args_json = options_.args_json ? options_.args_json(output_dir_) : "{}\n";
 }
 
-fs::path Run::tensorboard_dir() const {
-  const ReportOptions& report = options_.trainer.report;
-  return report.tensorboard ? tensorboard_directory(output_dir_, report) : fs::path();
-}
-
 void Run::make_trainer(TrainerHooks hooks) {
   TrainerOptions options = options_.trainer;
   options.graph.numerics = session_->numerics;

@@ -67,7 +67,7 @@ class Run {
 
   [[nodiscard]] const std::filesystem::path& output_dir() const { return output_dir_; }
   [[nodiscard]] const BestMetric& best() const { return options_.trainer.best; }
-  [[nodiscard]] std::filesystem::path tensorboard_dir() const;                        // "": none is written
+  [[nodiscard]] std::vector<Viewer> viewers() const { return trainer_->viewers(); }   // of what was logged so far
   [[nodiscard]] std::int64_t total_steps() const { return trainer_->total_steps(); }  // optimizer steps
   // The model as trained so far: LoRA layers are in tuner().adapter.
   [[nodiscard]] session::Session& session() { return *session_; }

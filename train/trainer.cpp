@@ -24,6 +24,12 @@ TrainState first_state(const TrainerOptions& options) {
   return state;
 }
 
+ReportOptions report_options(const TrainerOptions& options, const TrainState& state) {
+  ReportOptions report = options.report;
+  report.run_id = state.run_id;
+  return report;
+}
+
 // Of GaLore's projections and moments, for a run that resumes.
 std::string kept_as(const GaloreOptions& galore) {
   if (!galore.quantised) return galore.per_parameter ? ", an optimizer each" : "";
@@ -45,7 +51,8 @@ Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::Step
       hooks_(std::move(hooks)),
       state_(first_state(options_)),
       checkpoints_(options_.output_dir, state_.run_id),
-      reporter_(options_.output_dir, options_.report, options_.args_json, model.store->device(), hooks_.on_log) {
+      reporter_(options_.output_dir, report_options(options_, state_), options_.args_json, model.store->device(),
+                hooks_.on_log) {
   runtime_.choices.replay(state_.kernel_choices);  // before anything is planned
   const auto per_epoch = training.steps_per_epoch();
   total_steps_ = steps_in_all(options_, training);
@@ -249,6 +256,16 @@ double Trainer::evaluate() {
   return weight > 0 ? loss / weight : 0;
 }
 
+data::StepPlan Trainer::next_plan() {
+  const accel::TraceSpan span(runtime_.trace(), "wait for data", "data");
+  return training_.plan(static_cast<std::uint64_t>(state_.epoch), static_cast<std::uint64_t>(state_.step_in_epoch));
+}
+
+data::MicroBatch Trainer::gather(const data::MicroBatchPlan& plan) const {
+  const accel::TraceSpan span(runtime_.trace(), "gather data", "data");
+  return training_.gather(plan);
+}
+
 double Trainer::add_gradients(const data::StepPlan& plan, const MicroBatchInputs& inputs) {
   MicroBatchRunner& first = pooled_ ? pooled_->forward() : *runner_;  // meets what isn't finite
   const FailedStep failed{state_.global_step + 1, first, training_, inputs, false};
@@ -261,7 +278,7 @@ double Trainer::add_gradients(const data::StepPlan& plan, const MicroBatchInputs
   double loss = pooled_ ? pooled_->step(plan, training_, inputs, *runner_, require_finite) : 0;
   for (const auto& micro : plan.micro_batches) {
     if (micro.samples.empty()) continue;
-    const data::MicroBatch batch = training_.gather(micro);
+    const data::MicroBatch batch = gather(micro);
     if (!pooled_) {
       const double part = runner_->run(batch, inputs);
       require_finite(micro, part);
@@ -285,7 +302,7 @@ void Trainer::train_step(const data::StepPlan& plan) {
   const double loss = add_gradients(plan, inputs);
   const std::int64_t update = state_.global_step + 1 - state_.skipped_steps;
   const double lr = adaptive_rate_ ? adaptive_rate_->rate() : schedule_.at(update);
-  const StepResult result = optimizer_->step(lr, update, inputs.loss_scale);
+  const StepResult result = update_weights(lr, update, inputs.loss_scale);
   if (result.skipped) {
     skip_step(failed, plan, result.grad_norm);
   } else {
@@ -297,6 +314,11 @@ void Trainer::train_step(const data::StepPlan& plan) {
   ++state_.global_step;
   reporter_.end_step(state_.window, loss, runner_->take_hits());
   if (hooks_.on_step) hooks_.on_step({state_.global_step, total_steps_, loss, reporter_.memory_gib()});
+}
+
+StepResult Trainer::update_weights(double learning_rate, std::int64_t update, double loss_scale) {
+  const accel::TraceSpan span(runtime_.trace(), "optimizer");
+  return optimizer_->step(learning_rate, update, loss_scale);
 }
 
 void Trainer::skip_step(const FailedStep& failed, const data::StepPlan& plan, double grad_norm) {
@@ -320,6 +342,7 @@ void Trainer::log_step(bool epoch_end) {
 }
 
 HeldOutReport Trainer::evaluate_and_log() {
+  const accel::TraceSpan span(runtime_.trace(), "evaluate");
   const double begin = reporter_.seconds();
   HeldOutReport it;
   it.loss = evaluate();
@@ -347,6 +370,7 @@ std::optional<HeldOutReport> Trainer::maybe_evaluate(bool epoch_end) {
 }
 
 void Trainer::save_checkpoint(const std::optional<HeldOutReport>& held_out) {
+  const accel::TraceSpan span(runtime_.trace(), "save a checkpoint");
   const fs::path directory = checkpoints_.at(state_.global_step);
   CheckpointContent content;
   content.model = &saver_;
@@ -398,8 +422,8 @@ TrainResult Trainer::run() {
       result.interrupted = true;
       break;
     }
-    const data::StepPlan plan =
-        training_.plan(static_cast<std::uint64_t>(state_.epoch), static_cast<std::uint64_t>(state_.step_in_epoch));
+    const accel::TraceStep step(runtime_.trace(), state_.global_step + 1);
+    const data::StepPlan plan = next_plan();
     train_step(plan);
     ++state_.step_in_epoch;
     if (plan.last) {

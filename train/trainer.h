@@ -107,6 +107,7 @@ class Trainer {
   TrainResult run();
 
   [[nodiscard]] std::int64_t total_steps() const { return total_steps_; }
+  [[nodiscard]] std::vector<Viewer> viewers() const { return reporter_.viewers(); }
   [[nodiscard]] const graph::Program& training_program() { return runner_->prepare(); }
   // Sum of weighted cross entropy over the validation set divided by its weights, or the mean of a pooled loss. Throws
   // Failure where it isn't finite.
@@ -118,6 +119,9 @@ class Trainer {
   void require_same_run();
   void resume();
   void find_best();
+  [[nodiscard]] data::StepPlan next_plan();
+  [[nodiscard]] data::MicroBatch gather(const data::MicroBatchPlan& plan) const;
+  [[nodiscard]] StepResult update_weights(double learning_rate, std::int64_t update, double loss_scale);
   // Of LISA: makes ready for the layers that the next step trains.
   void train_layers();
   void train_step(const data::StepPlan& plan);

@@ -18,7 +18,7 @@ Names joined(std::initializer_list<Names> parts) {
 const Names kTrainGroups = {"model",  "positions", "base",      "data",           "template",    "quantization",
                             "loop",   "optimizer", "save",      "parallel",       "tuner",       "runtime",
                             "compat", "output",    "precision", "self_cognition", "loss_weights",
-                            "plugins", "task", "task_loss", "new_tokens"};
+                            "plugins", "task", "task_loss", "new_tokens", "profile"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -42,6 +42,11 @@ const FlagEffect kStretches = {"max_model_len", "", "scales_positions"};
 const FlagEffect kLearnsTokens[] = {{"loss_scale", "learns_tokens"}, {"streaming", "learns_tokens"}};
 const std::vector<NoEffect> kTrainNoEffect = {
     {"max_pixels", "rows with images are refused, as models are trained on text alone"},
+};
+const std::vector<NoEffect> kPlanNoEffect = {
+    {"max_pixels", "rows with images are refused, as models are trained on text alone"},
+    {"profile", "nothing is trained"},
+    {"profile_steps", "nothing is trained"},
 };
 const std::vector<NoEffect> kInferNoEffect = {
     {"max_length", "sequences are bounded by --max_model_len"},
@@ -107,7 +112,7 @@ std::vector<CommandSpec> training_commands() {
        .summary = "show how much memory a training run would take, before it runs",
        .groups = joined({{"plan"}, kTrainGroups, {"json"}}),
        .pending = kSftPending,
-       .no_effect = kTrainNoEffect,
+       .no_effect = kPlanNoEffect,
        .effects = {kStretches},
        .example = "tern plan --model smollm2-135m --max_length 512",
        .prepare = with_saved_arguments,
@@ -117,14 +122,14 @@ std::vector<CommandSpec> training_commands() {
 
 std::vector<CommandSpec> serving_commands() {
   const Names infer = {"model", "positions", "base",       "data",    "template", "generation", "quantization", "task",
-                       "infer", "cache",     "invariance", "runtime", "compat",   "output",     "plugins",      "new_tokens"};
+                       "infer", "cache",     "invariance", "runtime", "compat",   "output",     "plugins",      "new_tokens", "profile"};
   const Names serve = {"model",  "positions", "base",       "template", "generation", "quantization",
                        "deploy", "cache",     "invariance", "runtime",  "compat",     "output",       "new_tokens"};
   return {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
        .groups = infer,
-       .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}},
+       .defaults = {{"load_args", "true"}, {"load_from_cache_file", "false"}, {"profile_steps", "1-32"}},
        .pending = kInferPending,
        .no_effect = kInferNoEffect,
        .effects = {{"columns", "rows"},

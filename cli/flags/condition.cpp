@@ -39,6 +39,11 @@ bool reads_self_cognition(const Arguments& a) {
   return any("dataset") || any("val_dataset");
 }
 
+bool reports_to(const Arguments& a, std::string_view tool) {
+  const auto& to = a.list("report_to");
+  return std::any_of(to.begin(), to.end(), [&](const std::string& it) { return it == tool || it == "all"; });
+}
+
 bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
 
 // A checkpoint that is named says where the run goes on.
@@ -99,6 +104,8 @@ std::vector<Condition> training_conditions() {
        "no --warmup_steps", "", kDropOne, "and --warmup_steps cannot be used together"},
       {"packs", "packing", [](const Arguments& a) { return on(a, "packing"); }, "--packing", "nothing is packed",
        "give --packing, or remove it"},
+      {"profiles", "profile", [](const Arguments& a) { return a.has("profile"); }, "--profile", "no step is profiled",
+       "give --profile FILE, or remove it"},
       {"streams", "streaming", [](const Arguments& a) { return on(a, "streaming"); }, "--streaming",
        "nothing is streamed", "give --streaming, or remove it"},
       {"bounded_stream", "max_steps", [](const Arguments& a) { return a.integer("max_steps") > 0; }, "--max_steps",
@@ -166,13 +173,12 @@ std::vector<Condition> saving_conditions() {
        "--eval_strategy steps or epoch", "no checkpoint is evaluated", "give --eval_strategy steps or epoch"},
       {"logs_by_steps", "logging_strategy", [](const Arguments& a) { return is(a, "logging_strategy", "steps"); },
        "--logging_strategy steps", "nothing is logged by steps", "give --logging_strategy steps"},
-      {"to_tensorboard", "report_to",
-       [](const Arguments& a) {
-         const auto to = a.list("report_to");
-         return std::find(to.begin(), to.end(), "tensorboard") != to.end() ||
-                std::find(to.begin(), to.end(), "all") != to.end();
-       },
+      {"to_tensorboard", "report_to", [](const Arguments& a) { return reports_to(a, "tensorboard"); },
        "--report_to tensorboard", "nothing is written for TensorBoard", "give --report_to tensorboard"},
+      {"to_wandb", "report_to", [](const Arguments& a) { return reports_to(a, "wandb"); }, "--report_to wandb",
+       "a run is named by its folder", "give --report_to wandb"},
+      {"to_swanlab", "report_to", [](const Arguments& a) { return reports_to(a, "swanlab"); }, "--report_to swanlab",
+       "nothing is written for SwanLab", "give --report_to swanlab"},
       {"evaluates_by_steps", "eval_strategy", [](const Arguments& a) { return evaluates(a, "steps"); },
        "--eval_strategy steps", "nothing is evaluated by steps", "give --eval_strategy steps"},
   };

@@ -80,6 +80,17 @@ constexpr Flag kOutput[] = {
     {.name = "quiet", .type = boolean, .fallback = "false", .help = "show only warnings, errors and results"},
 };
 
+constexpr Flag kProfile[] = {
+    {.name = "profile",
+     .help = "write a trace of some steps to this .json file, for Perfetto or chrome://tracing: ops with their shapes, "
+             "copies, waits. Only those steps run slower, and no more than 500000 events are kept"},
+    {.name = "profile_steps",
+     .fallback = "2-4",
+     .help = "which steps --profile records, FIRST-LAST or one, counted from the start of this command: optimizer "
+             "steps of training, steps of the engine in infer",
+     .effect = "profiles"},
+};
+
 constexpr Flag kJson[] = {
     {.name = "json", .type = boolean, .fallback = "false", .help = "print JSON"},
 };
@@ -318,6 +329,7 @@ std::vector<FlagGroup> shared_groups() {
           {"quantization", "Quantisation at load", kQuantization},
           {"compat", "For ms-swift scripts", kCompat},
           {"runtime", "Device", kRuntime},
+          {"profile", "Profile", kProfile},
           {"json", "Output", kJson},
           {"output", "Output", kOutput}};
 }

@@ -42,6 +42,12 @@ std::vector<AnswerRow> of_training() {
       {kRefused, kTrain, "the last batch of a pass counts as much as its tokens", "dataloader_drop_last=false"},
       {kRefused, kTrain, "one flag bounds the passes over the data", "max_epochs",
        "use --num_train_epochs or --max_steps"},
+      {kRefused, kTrain, "nothing is sent to SwanLab while training", "swanlab_token",
+       "run swanlab login once, and swanlab sync when the run is over"},
+      {kRefused, kTrain, "tern sends no messages",
+       "swanlab_email_language=zh swanlab_notification_method swanlab_receiver_email swanlab_secret "
+       "swanlab_sender_email swanlab_smtp_port swanlab_smtp_server swanlab_webhook_url",
+       "have the shell send one when the command ends"},
       {kRefused, kTrain, "tern has its own pages of what a run logged, and files for TensorBoard",
        "trackio_bucket_id trackio_space_id trackio_static_space_id project=huggingface", "use --report_to tensorboard"},
       {kRefused, kTrain, "an old name", "evaluation_strategy", "use --eval_strategy"},

@@ -25,7 +25,6 @@ std::vector<AnswerRow> of_training() {
        "ddp_broadcast_buffers ddp_bucket_cap_mb ddp_find_unused_parameters ddp_static_graph"},
       {kSame, kTrain, "ranks and nodes come from the environment", "local_rank"},
       {kSame, kTrain, "the command trains, and evaluates where there are held-out rows", "do_train do_eval do_predict"},
-      {kSame, kTrain, "a run is named by its folder", "run_name"},
       {kSame, kTrain, "the logits of all tokens are never stored", "use_logits_to_keep liger_kernel_config"},
       {kSame, kTrain, "training keeps no KV cache", "use_cache"},
       {kSame, kTrain, "evaluation takes the loss of a batch at a time, computed as in training",

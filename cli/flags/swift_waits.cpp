@@ -18,10 +18,7 @@ std::vector<AnswerRow> of_training() {
        "router_aux_loss_coef=0.0 enable_dft_loss=false enable_channel_loss=false label_smoothing_factor=0.0"},
       {kWaits, kTrain, "more optimizers", "optim_target_modules"},
       {kWaits, kTrain, "more of the loop's logs",
-       "eval_metric callbacks swanlab_email_language=zh "
-       "swanlab_exp_name swanlab_mode=cloud swanlab_notification_method swanlab_project=ms-swift "
-       "swanlab_receiver_email swanlab_secret swanlab_sender_email swanlab_smtp_port swanlab_smtp_server swanlab_token "
-       "swanlab_webhook_url swanlab_workspace"},
+       "eval_metric callbacks"},
       {kWaits, kTrain, "evaluating",
        "eval_dataset eval_dataset_args eval_generation_config eval_limit eval_use_evalscope=false extra_eval_args"},
       {kWaits, kTrain, "several devices",

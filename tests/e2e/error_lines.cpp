@@ -130,9 +130,11 @@ TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
               "--streaming needs --max_steps: nobody knows how long a stream is; give --max_steps N."},
              {bare_sft({"--load_best_model_at_end", "--val_dataset", rows_, "--save_strategy", "no"}),
               "--load_best_model_at_end has no effect: nothing is saved; give --save_strategy steps or epoch."},
-             {bare_sft({"--report_to", "wandb"}),
-              "--report_to wandb: tern writes no files of wandb; give --report_to tensorboard, and when the run is "
-              "over `wandb sync --sync-tensorboard FOLDER` with its folder runs."},
+             {bare_sft({"--report_to", "swanlab", "--swanlab_mode", "local"}),
+              "--swanlab_mode local: SwanLab's dashboard reads a database that its own package writes; leave the flag "
+              "away and upload the run with swanlab sync, or give --report_to tensorboard, whose dashboard runs here."},
+             {bare_sft({"--profile", "trace.json", "--profile_steps", "4-2"}),
+              "--profile_steps 4-2 names no steps; write it like 2-4, or 1."},
              {bare_sft({"--adapters", "a", "b"}),
               "--adapters takes one adapter here, not 2; merge the others first with tern merge-lora."},
              {bare_sft({"--tuner_type", "full", "--max_steps", "1", "--freeze_parameters", "modle"}),
@@ -144,6 +146,12 @@ TEST_F(ErrorLines, OfFlagsThatDoNotGoTogetherEndWithTwo) {
               "--target_regex \"layers\" matches no layer; match a whole name such as model.layers.0.self_attn.q_proj; "
               "begin with .* where anything may come before."},
          });
+  Options mode = options_;
+  mode.variables["WANDB_MODE"] = "ofline";
+  expect_line(bare_sft({"--report_to", "wandb"}), 2,
+              "WANDB_MODE=ofline is no mode of wandb; set it to offline or disabled.", mode);
+  expect(bare_sft({"--max_steps", "1", "--profile", model() + "/config.json/t.json"}), 2,
+         {"--profile ", "config.json/t.json: ", "; name a file in a folder that can be written."});
   expect(bare_sft({"--max_steps", "1", "--target_regex", "("}), 2,
          {"--target_regex \"(\" is not a regular expression: it needs ", "; write it as Python's re takes it."});
 }

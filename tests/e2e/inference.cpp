@@ -1,13 +1,11 @@
 // infer and the small tools on a tiny model: laws that hold whatever its weights are.
 #include <fstream>
-#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 
 #include "inferring.h"
 #include "io/json.h"
-#include "tests/support/parsed_json.h"
 
 namespace tern::e2e {
 namespace {
@@ -20,29 +18,6 @@ TEST_F(Inference, TheSameSeedGivesTheSameAnswer) {
   EXPECT_EQ(answer({"--temperature", "0", "--seed", "9"}), greedy);
   EXPECT_EQ(answer({"--temperature", "1", "--top_k", "1"}), greedy);
   EXPECT_EQ(answer({"--temperature", "0", "--stream", "true"}), greedy);
-}
-
-// A trace that Perfetto loads: a row a stream, each piece of work with its op and its times, none over another.
-TEST_F(Inference, AProfileIsATraceOfTheDevice) {
-  for (const char* device : {"cpu", "sim"}) {
-    SCOPED_TRACE(device);
-    options_.variables["TERN_PROFILE"] = path("trace.json").string();
-    (void)output({"infer", "--device", device, "--max_new_tokens", "2", "--torch_dtype", "float32"}, "1 + 2");
-    const auto trace = test::parsed_json(std::ifstream(path("trace.json")));
-    std::set<std::string> names;
-    std::map<double, double> ends;  // by stream
-    for (const auto& event : trace["traceEvents"]) {
-      if (event["ph"].text() != "X") continue;
-      names.insert(event["name"].text());
-      const double stream = event["tid"].get<double>();
-      EXPECT_GE(event["ts"].get<double>(), ends[stream] - 0.001);
-      ends[stream] = event["ts"].get<double>() + event["dur"].get<double>();
-    }
-    EXPECT_TRUE(names.contains("attention_paged")) << trace.dump().substr(0, 2000);
-    EXPECT_TRUE(names.contains("rms_norm"));
-    EXPECT_TRUE(names.contains("upload inputs"));
-    fs::remove(path("trace.json"));
-  }
 }
 
 TEST_F(Inference, AStopWordEndsTheAnswerAndIsNoPartOfIt) {

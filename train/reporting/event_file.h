@@ -1,5 +1,4 @@
-// TensorBoard's event files: Event messages of protobuf, each framed as TensorFlow's records are. Written by hand, as
-// the few fields that a log needs are of a format that can't change (docs/dependencies.md).
+// TensorBoard's event files: Event messages of protobuf (wire.h), each framed as TensorFlow's records are.
 // https://www.tensorflow.org/tutorials/load_data/tfrecord, tensorboard/compat/proto/{event,summary,tensor}.proto
 #pragma once
 

@@ -2,11 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string_view>
 
 #include "base/status.h"
 #include "train/reporting/log_row.h"
 
 namespace tern::train {
+
+// How the user looks at what a sink wrote.
+struct Viewer {
+  std::string_view tool;       // "TensorBoard"
+  std::string_view command;    // "tensorboard --logdir"
+  std::filesystem::path path;  // its last word
+};
 
 class ReportSink {
  public:
@@ -25,6 +35,8 @@ class ReportSink {
   // Drops what was written behind `step`, which a run that resumes there writes again, and what was written of an end.
   // Where that fails, everything stays as it was.
   [[nodiscard]] virtual Status drop_after(std::int64_t step) = 0;
+  // Of a sink that has written something, and whose files need a tool.
+  [[nodiscard]] virtual std::optional<Viewer> viewer() const { return std::nullopt; }
 };
 
 }  // namespace tern::train

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "train/reporting/json_log.h"
 #include "train/reporting/plots.h"
+#include "train/reporting/run_folder.h"
 #include "train/reporting/tensorboard_log.h"
 
 namespace tern::train {
@@ -17,11 +18,15 @@ double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-}  // namespace
-
-fs::path tensorboard_directory(const fs::path& output_dir, const ReportOptions& options) {
-  return options.logging_dir.empty() ? output_dir / "runs" : options.logging_dir;
+// What a tool's run is called where the user doesn't say: by its folder, as ms-swift has it.
+template <typename Options>
+Options named(Options tracker, const fs::path& output_dir, const ReportOptions& options) {
+  if (tracker.name.empty()) tracker.name = output_dir.string();
+  if (tracker.run_id.empty()) tracker.run_id = short_run_id(options.run_id);
+  return tracker;
 }
+
+}  // namespace
 
 Reporter::Reporter(const fs::path& output_dir, const ReportOptions& options, const std::string& args_json,
                    accel::DevicePtr device, std::function<void(const LogRow&)> on_log)
@@ -29,7 +34,13 @@ Reporter::Reporter(const fs::path& output_dir, const ReportOptions& options, con
   const fs::path log = output_dir / "logging.jsonl";
   sinks_.push_back(std::make_unique<JsonLog>(log));
   if (options.tensorboard) {
-    sinks_.push_back(std::make_unique<TensorBoardLog>(tensorboard_directory(output_dir, options), args_json));
+    const fs::path folder = options.logging_dir.empty() ? output_dir / "runs" : options.logging_dir;
+    sinks_.push_back(std::make_unique<TensorBoardLog>(folder, args_json));
+  }
+  if (options.wandb)
+    sinks_.push_back(std::make_unique<WandbLog>(named(*options.wandb, output_dir, options), args_json));
+  if (options.swanlab) {
+    sinks_.push_back(std::make_unique<SwanlabLog>(named(*options.swanlab, output_dir, options), args_json));
   }
   if (options.plots) sinks_.push_back(std::make_unique<Plots>(log, output_dir / "images"));
 }
@@ -114,6 +125,14 @@ void Reporter::log_evaluation(const HeldOutReport& evaluation, const Place& plac
 void Reporter::log_end(LogEnd end) {
   end.elapsed_seconds = seconds();
   for (const auto& sink : sinks_) sink->write(end);
+}
+
+std::vector<Viewer> Reporter::viewers() const {
+  std::vector<Viewer> out;
+  for (const auto& sink : sinks_) {
+    if (auto viewer = sink->viewer()) out.push_back(std::move(*viewer));
+  }
+  return out;
 }
 
 void Reporter::sync() {

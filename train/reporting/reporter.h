@@ -13,20 +13,21 @@
 #include "accel/device.h"
 #include "train/reporting/log_window.h"
 #include "train/reporting/report_sink.h"
+#include "train/reporting/swanlab_log.h"
+#include "train/reporting/wandb_log.h"
 
 namespace tern::train {
 
 struct ReportOptions {
   bool tensorboard = false;
-  std::filesystem::path logging_dir;  // of TensorBoard; "": runs/ of the run's directory
+  std::filesystem::path logging_dir;      // of TensorBoard; "": runs/ of the run's directory
+  std::optional<WandbOptions> wandb;      // its name and id are the run's own where they're empty
+  std::optional<SwanlabOptions> swanlab;  // the same
+  std::string run_id;                     // of the run and those that resume it
   bool plots = false;
   AccuracyOf accuracy = AccuracyOf::token;
   double product_rate = 0;  // FLOP/s that the device was measured to do: MFU is told against it; 0: not told
 };
-
-// Where the event file of a run in `output_dir` goes.
-[[nodiscard]] std::filesystem::path tensorboard_directory(const std::filesystem::path& output_dir,
-                                                          const ReportOptions& options);
 
 // Where a row stands.
 struct Place {
@@ -70,6 +71,8 @@ class Reporter {
   void refresh();
   void drop_after(std::int64_t step);
 
+  // What the sinks wrote for other tools so far.
+  [[nodiscard]] std::vector<Viewer> viewers() const;
   [[nodiscard]] double memory_gib() const;  // the most of the device that the process has held
 
  private:

@@ -2,15 +2,13 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <chrono>
 #include <fstream>
-#include <iterator>
 
 #include "base/log.h"
 #include "base/strings.h"
 #include "io/file_writer.h"
 #include "train/reporting/event_file.h"
+#include "train/reporting/run_folder.h"
 #include "train/reporting/tags.h"
 
 namespace tern::train {
@@ -20,15 +18,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 
-double wall_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // By the second, then the host and the process, as SummaryWriter names its files: the newest sorts last.
 std::string file_name() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host = {"localhost"};
-  return cat(kPrefix, static_cast<std::int64_t>(wall_time()), ".", host.data(), ".",
+  return cat(kPrefix, static_cast<std::int64_t>(wall_time()), ".", host_name(), ".",
              static_cast<std::int64_t>(getpid()), ".0");
 }
 
@@ -59,11 +51,7 @@ void TensorBoardLog::append(const std::string& records) {
 void TensorBoardLog::write(const LogRow& row) {
   const double now = wall_time();
   std::string records;
-  for (const auto& [key, value] : numbers(row)) {
-    // An evaluation is no step of training, and its row repeats the last one's rates.
-    if (!row.loss && !key.starts_with("eval_")) continue;
-    records += record(scalar_event(now, row.step, tag_of(key), value));
-  }
+  for (const auto& [tag, value] : tagged_numbers(row)) records += record(scalar_event(now, row.step, tag, value));
   append(records);
 }
 
@@ -76,9 +64,7 @@ void TensorBoardLog::sync() {
 Status TensorBoardLog::drop_after(std::int64_t step) {
   const fs::path file = newest_in(directory_);
   if (file.empty()) return Unit{};
-  std::ifstream in(file, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  const std::string kept = records_until(text, step);
+  const std::string kept = records_until(file_text(file), step);
   if (kept.empty()) return Unit{};  // nothing of it can be read: a new one is begun beside it
   Status replaced = io::replace_file(file, kept);
   if (replaced.ok()) file_ = file;

@@ -19,6 +19,9 @@ class TensorBoardLog : public ReportSink {
   void sync() override;
   // The newest event file of the directory loses what lies behind the step, and is the one that is gone on with.
   [[nodiscard]] Status drop_after(std::int64_t step) override;
+  [[nodiscard]] std::optional<Viewer> viewer() const override {
+    return Viewer{"TensorBoard", "tensorboard --logdir", directory_};
+  }
 
  private:
   void append(const std::string& records);

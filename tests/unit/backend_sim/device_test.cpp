@@ -157,8 +157,6 @@ TEST(SimProfile, TellsWhatRanBetweenStartAndStopOnEveryHandle) {
     EXPECT_EQ(records[0].stream, records[1].stream);
     EXPECT_LE(records[0].end_ns, records[1].begin_ns);
     EXPECT_TRUE(profile.collect().empty());
-    const std::string trace = accel::trace_json(records, "sim:0");
-    EXPECT_TRUE(contains(trace, R"("name":"copying \"it\"")")) << trace;
   }
   device->fill(buffer.plane(), 3, 16, stream);
   stream.synchronize();
