@@ -202,7 +202,8 @@ void Run::load_data() {
   encoding.identity = (options_.session.chat_template.empty()
                            ? data::tokenizer_identity(session_->path)
                            : data::tokenizer_identity(session_->path, *session_->text->chat_template))
-                          .value() + (new_tokens.empty() ? "" : cat("\n", new_tokens));
+                          .value() +
+                      (new_tokens.empty() ? "" : cat("\n", new_tokens));
   // A model that only looks at texts may have no chat template; one that answers needs it.
   if (options_.task.is_pooled() && !session_->text->chat_template) encoding.use_chat_template = false;
   encoder_ = task_encoder(
