@@ -70,8 +70,8 @@ bool find_tensors(const checkpoint::Safetensors& file, const std::string& where,
   if (found < wanted.size()) {
     const char* const both =
         config.kind == AdapterKind::vera ? "both vera_lambda_b and vera_lambda_d" : "both lora_A and lora_B";
-    throw Failure(data_error(at, wanted.size() == 2 ? both : join(names, ", "),
-                             cat(found, " of them"), "the file is damaged: take it from the adapter's source again"));
+    throw Failure(data_error(at, wanted.size() == 2 ? both : join(names, ", "), cat(found, " of them"),
+                             "the file is damaged: take it from the adapter's source again"));
   }
   if (shapes != theirs) throw Failure(data_error(at, join(shapes, " and "), join(theirs, " and "), kOtherModel));
   if (!config.selects(module.name)) {

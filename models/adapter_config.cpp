@@ -23,7 +23,8 @@ constexpr const char* kConvert =
     "save it as a plain LoRA with PEFT's path_initial_model_for_weight_conversion, as it is of a base model that was "
     "changed";
 
-// Fields of LoraConfig and VeraConfig that are read below, or that say nothing of what is computed once an adapter is trained.
+// Fields of LoraConfig and VeraConfig that are read below, or that say nothing of what is computed once an adapter is
+// trained.
 constexpr std::array<std::string_view, 35> kServed = {"r",
                                                       "lora_alpha",
                                                       "lora_dropout",
@@ -156,10 +157,8 @@ Json pattern_json(const ModulePattern& pattern, bool of_ranks) {
   return out;
 }
 
-constexpr std::array<std::pair<TrainedBiases, std::string_view>, 3> kBiases = {{{TrainedBiases::none, "none"},
-                                                                                {TrainedBiases::all, "all"},
-                                                                                {TrainedBiases::lora_only,
-                                                                                 "lora_only"}}};
+constexpr std::array<std::pair<TrainedBiases, std::string_view>, 3> kBiases = {
+    {{TrainedBiases::none, "none"}, {TrainedBiases::all, "all"}, {TrainedBiases::lora_only, "lora_only"}}};
 
 std::string vera_config_json(const AdapterConfig& config) {
   Json json;
@@ -192,7 +191,8 @@ std::string_view word_of(TrainedBiases biases) {
 }
 
 std::optional<TrainedBiases> trained_biases(std::string_view word) {
-  const auto* const row = std::find_if(kBiases.begin(), kBiases.end(), [&](const auto& it) { return it.second == word; });
+  const auto* const row =
+      std::find_if(kBiases.begin(), kBiases.end(), [&](const auto& it) { return it.second == word; });
   if (row == kBiases.end()) return std::nullopt;
   return row->first;
 }

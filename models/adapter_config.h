@@ -13,7 +13,7 @@
 
 namespace tern::models {
 
-inline constexpr const char* kAllLinear = "all-linear";     // PEFT's word in target_modules
+inline constexpr const char* kAllLinear = "all-linear";    // PEFT's word in target_modules
 inline constexpr const char* kClassification = "SEQ_CLS";  // PEFT's task type of a head of labels
 
 // Biases of the model that are trained beside an adapter: all, or those of the modules that it sits on.
@@ -45,7 +45,7 @@ struct AdapterConfig {
   bool use_dora = false;                               // Liu et al., "DoRA", 2024
   std::vector<std::string> target_parameters = {};     // ends of names of experts' fused weights (adapter_parts.h)
   std::vector<std::string> modules_to_save = {};       // ends of names of modules that the file holds whole
-  TrainedBiases bias = TrainedBiases::none;             // which the file holds, too (saved_modules.h)
+  TrainedBiases bias = TrainedBiases::none;            // which the file holds, too (saved_modules.h)
 
   // Of VeRA:
   std::int64_t projection_prng_key = 0;  // what the random matrices are drawn from where the file lacks them

@@ -50,7 +50,7 @@ struct MergeOptions {
   std::uint64_t max_shard_size = 5'000'000'000;
   std::string problem_type;  // of a classification, whose head an adapter brings; "": by its number of labels
   std::vector<std::string> new_special_tokens;  // of the tokenizer that is written, with rows for them (new_tokens.h)
-  RopeOverride rope;                                                      // of the config that is written
+  RopeOverride rope;                            // of the config that is written
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // parameters
 };
 

@@ -72,7 +72,7 @@ struct ParameterSpec {
   std::string name;  // as Hugging Face names it; of a stack, as its module holds it
   std::vector<std::int64_t> shape;
   std::int64_t added_rows = 0;  // the last of its rows, which no checkpoint has: of new tokens (new_tokens.h)
-  std::int64_t matrices = 0;  // rows are those of so many matrices, which a file may keep apart; 0: as the shape says
+  std::int64_t matrices = 0;    // rows are those of so many matrices, which a file may keep apart; 0: as the shape says
   ParameterSource hugging_face;
   ParameterSource gguf;
   ParameterSource published = {};  // a Hugging Face directory's other way, which is read and never written; or none

@@ -4,8 +4,8 @@
 
 #include "base/dtype.h"
 #include "base/strings.h"
-#include "io/json.h"
 #include "checkpoint/checkpoint_source.h"
+#include "io/json.h"
 #include "models/adapter.h"
 #include "models/adapter_file.h"
 #include "models/parameter_reader.h"
@@ -67,8 +67,8 @@ void add_biases(const ModelConfig& config, const AdapterConfig& adapter, const s
     const std::string module = spec.name.substr(0, spec.name.rfind('.'));
     const bool is_adapted = adapted.contains(module);
     if (!is_adapted && adapter.bias == TrainedBiases::lora_only) continue;
-    const std::string name = is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias)
-                                        : kPeftPrefix + spec.hugging_face.tensors.front();
+    const std::string name =
+        is_adapted ? cat(kPeftPrefix, module, ".base_layer", kBias) : kPeftPrefix + spec.hugging_face.tensors.front();
     out.parameters.push_back({spec, name, !spec.is_frozen});
   }
 }
@@ -91,7 +91,8 @@ std::int64_t columns_of(const ParameterSpec& spec) { return spec.shape.size() < 
 }  // namespace
 
 bool SavedModules::has(const std::string& parameter) const {
-  return std::any_of(parameters.begin(), parameters.end(), [&](const SavedParameter& each) { return each.spec.name == parameter; });
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [&](const SavedParameter& each) { return each.spec.name == parameter; });
 }
 
 ModelConfig untied(ModelConfig config) {
@@ -171,9 +172,8 @@ Result<SavedModules> saved_beside(const ModelConfig& config, const AdapterConfig
 }
 
 void drop_absent(SavedModules& modules, const checkpoint::Safetensors& file) {
-  std::erase_if(modules.parameters, [&](const SavedParameter& each) {
-    return !each.is_trained && file.tensor(each.name) == nullptr;
-  });
+  std::erase_if(modules.parameters,
+                [&](const SavedParameter& each) { return !each.is_trained && file.tensor(each.name) == nullptr; });
   std::erase_if(modules.copies, [&](const std::string& name) { return file.tensor(name) == nullptr; });
 }
 

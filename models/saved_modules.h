@@ -28,7 +28,6 @@ struct SavedModules {
   bool unties = false;
   std::vector<std::string> copies = {};  // of PEFT's file: what it names twice
 
-
   [[nodiscard]] bool has(const std::string& parameter) const;
 };
 
@@ -47,7 +46,8 @@ struct SavedModules {
 [[nodiscard]] Result<SavedModules> saved_beside(const ModelConfig& config, const AdapterConfig& adapter);
 // Drops what isn't trained and isn't in the file: PEFT leaves out a grown head beside an adapter on the embedding.
 void drop_absent(SavedModules& modules, const checkpoint::Safetensors& file);
-// A tensor of a module that modules_to_save names, as PEFT writes it once more beside biases or embeddings: of no effect.
+// A tensor of a module that modules_to_save names, as PEFT writes it once more beside biases or embeddings: of no
+// effect.
 [[nodiscard]] bool is_needless_copy(const std::string& name);
 
 // Gives the head a weight of its own, which is the embedding's until it is trained or read; nothing where it has one.

@@ -29,9 +29,10 @@ std::vector<float> projection_in(const checkpoint::Safetensors& file, const chec
   const bool fits = tensor.shape.size() == 2 && tensor.shape[is_a ? 0 : 1] == rank &&
                     tensor.shape[is_a ? 1 : 0] >= least && tensor.dtype->dtype;
   if (!fits) {
-    throw Failure(data_error(cat(file.files().front()->path(), ": tensor ", tensor.name),
-                             cat("floats of rank ", rank, " for layers of up to ", least, is_a ? " inputs" : " outputs"),
-                             "another shape or dtype", "the adapter is of another model: name the one it was trained on"));
+    throw Failure(
+        data_error(cat(file.files().front()->path(), ": tensor ", tensor.name),
+                   cat("floats of rank ", rank, " for layers of up to ", least, is_a ? " inputs" : " outputs"),
+                   "another shape or dtype", "the adapter is of another model: name the one it was trained on"));
   }
   return floats_of(tensor);
 }

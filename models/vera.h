@@ -31,8 +31,8 @@ inline constexpr const char* kVeraB = "base_model.vera_B";
 
 // As PEFT draws them with PyTorch's generator, to the last bit but one.
 [[nodiscard]] Projections drawn_projections(const AdapterConfig& config, std::int64_t in, std::int64_t out);
-// Those of a file, else drawn for layers of at most so many inputs and outputs. Throws Failure (data) where those of the
-// file are smaller.
+// Those of a file, else drawn for layers of at most so many inputs and outputs. Throws Failure (data) where those of
+// the file are smaller.
 [[nodiscard]] Projections projections_of(const AdapterConfig& config, const checkpoint::Safetensors& file,
                                          std::int64_t in, std::int64_t out);
 

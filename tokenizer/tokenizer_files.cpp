@@ -56,8 +56,8 @@ Json pre_tokenizer(const GgufVocabulary& vocabulary) {
 
 // As tokenizer.json has it; the id stands before it there, and is its key in tokenizer_config.json.
 Json added_token(const std::string& content, bool is_special) {
-  return {{"content", content},   {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},      {"normalized", false},  {"special", is_special}};
+  return {{"content", content}, {"single_word", false}, {"lstrip", false},
+          {"rstrip", false},    {"normalized", false},  {"special", is_special}};
 }
 Json with_id(TokenId id, const Json& token) {
   Json out = {{"id", id}};

@@ -193,26 +193,25 @@ void warn_of_untrained_tokens(const models::ModelConfig& model, const models::Lo
     const auto is_it = [&](const auto& each) { return each.is_trained && each.spec.name == module + ".weight"; };
     if (adapter.layers.contains(module) || std::any_of(adapter.saved.begin(), adapter.saved.end(), is_it)) return;
   }
-  log_warn("the embeddings of --new_special_tokens stay as they begin; --modules_to_save embed_tokens lm_head trains them");
+  log_warn(
+      "the embeddings of --new_special_tokens stay as they begin; --modules_to_save embed_tokens lm_head trains them");
 }
 
 void require_biases(const models::AdapterConfig& config, const std::vector<models::SavedParameter>& saved) {
   const auto is_bias = [](const models::SavedParameter& each) { return each.name.ends_with(".bias"); };
   if (config.bias == models::TrainedBiases::none || std::any_of(saved.begin(), saved.end(), is_bias)) return;
-  throw Failure(usage_error(
-      cat("--lora_bias ", word_of(config.bias), " trains nothing: ",
-          config.bias == models::TrainedBiases::all ? "the model has no biases" : "no layer with an adapter has a bias"),
-      "drop the flag"));
+  throw Failure(usage_error(cat("--lora_bias ", word_of(config.bias), " trains nothing: ",
+                                config.bias == models::TrainedBiases::all ? "the model has no biases"
+                                                                          : "no layer with an adapter has a bias"),
+                            "drop the flag"));
 }
 
 models::LoadedAdapter new_adapter(const TunerOptions& options, models::LoadedModel& model) {
   const models::AdapterConfig config = new_config(options, model.config);
   const InitOptions init = init_options(options);
-  models::LoadedAdapter adapter =
-      models::create_adapter(model, "lora", config, chosen_modules(options, model.config));
+  models::LoadedAdapter adapter = models::create_adapter(model, "lora", config, chosen_modules(options, model.config));
   models::add_parts(
-      adapter,
-      models::adapter_parts(model.config, "lora", config, chosen_embeddings(options, model.config)).value());
+      adapter, models::adapter_parts(model.config, "lora", config, chosen_embeddings(options, model.config)).value());
   adapter.saved = models::saved_beside(model.config, config).value().parameters;
   require_biases(config, adapter.saved);
   if (model.store->only_counts()) return adapter;

@@ -127,6 +127,14 @@ std::vector<Condition> training_conditions() {
        "data sets come one after another", "give --interleave_prob, or remove it"},
       {"cached", "streaming", [](const Arguments& a) { return !on(a, "streaming") || a.has("val_dataset"); },
        "no --streaming", "--streaming keeps no cache"},
+      {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
+       "--dataset_shuffle true", "--dataset_shuffle false keeps the rows in their order"},
+  };
+}
+
+// Of optimizers, and of what trains when.
+std::vector<Condition> optimizer_conditions() {
+  return {
       {"galore", "use_galore|optimizer",
        [](const Arguments& a) { return on(a, "use_galore") || is(a, "optimizer", "galore"); }, "--use_galore",
        "no gradient is projected", "give --use_galore, or remove it"},
@@ -157,8 +165,6 @@ std::vector<Condition> training_conditions() {
                 a.string("optim").starts_with("adamw");
        },
        "no other --optim", "", kDropOne, "and this --optim cannot be used together"},
-      {"shuffles", "dataset_shuffle", [](const Arguments& a) { return on(a, "dataset_shuffle"); },
-       "--dataset_shuffle true", "--dataset_shuffle false keeps the rows in their order"},
   };
 }
 
@@ -319,7 +325,9 @@ void append(const CommandSpec& command, std::string_view names, std::vector<cons
 const std::vector<Condition>& conditions() {
   static const std::vector<Condition> table = [] {
     auto all = training_conditions();
-    for (const auto& part : {saving_conditions(), other_conditions()}) all.insert(all.end(), part.begin(), part.end());
+    for (const auto& part : {optimizer_conditions(), saving_conditions(), other_conditions()}) {
+      all.insert(all.end(), part.begin(), part.end());
+    }
     return all;
   }();
   return table;

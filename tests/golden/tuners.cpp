@@ -189,7 +189,8 @@ INSTANTIATE_TEST_SUITE_P(Peft, Tuner,
                          testing::Values("saved-untied", "saved-linear", "saved-tied-both", "saved-tied-embedding",
                                          "saved-tied-head", "embedding-untied", "embedding-tied", "embedding-scaled",
                                          "experts-both", "experts-down", "experts-transposed", "biases",
-                                         "biases-adapted", "biases-saved", "tokens-saved", "tokens-kept", "tokens-adapted", "vera"),
+                                         "biases-adapted", "biases-saved", "tokens-saved", "tokens-kept",
+                                         "tokens-adapted", "vera"),
                          [](const auto& tested) { return name_of_test(tested.param); });
 
 // What a file without them is drawn from again.

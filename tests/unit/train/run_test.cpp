@@ -86,7 +86,8 @@ class RunTest : public ::testing::Test {
   void add_biases() const {
     const auto file = checkpoint::Safetensors::open(path("model/model.safetensors")).value();
     std::vector<checkpoint::TensorSpec> specs;
-    for (const auto& tensor : file.tensors()) specs.push_back({tensor.name, std::string(tensor.dtype->name), tensor.shape});
+    for (const auto& tensor : file.tensors())
+      specs.push_back({tensor.name, std::string(tensor.dtype->name), tensor.shape});
     std::map<std::string, std::vector<float>> biases;
     for (const auto& tensor : file.tensors()) {
       const std::string& name = tensor.name;
@@ -179,7 +180,8 @@ TEST_F(RunTest, ResumesVeraToTheBit) {
 }
 
 TEST_F(RunTest, ResumesNewTokensToTheBit) {
-  const auto vocabulary = models::read_config(checkpoint::CheckpointSource::open(path("model")).value()).value().vocab_size;
+  const auto vocabulary =
+      models::read_config(checkpoint::CheckpointSource::open(path("model")).value()).value().vocab_size;
   expect_resumes_to_the_bit([](RunOptions& o) {
     o.session.new_special_tokens = hundred_tokens();
     o.tuner.target_modules = {"q_proj"};
