@@ -312,7 +312,12 @@ void multiply_plain(const PlainTile& tile) {
 }
 
 }  // namespace
+}  // namespace tern::cpu
+TERN_TARGET_END
 
+namespace tern::cpu {
+
+// For the base instruction set: devices are described where they can't run.
 const GemmKernels* gemm_kernels_amx_bf16() {
   static const GemmKernels kernels = [] {
     GemmKernels made = *gemm_kernels_avx512_bf16();
@@ -326,7 +331,6 @@ const GemmKernels* gemm_kernels_amx_bf16() {
 }
 
 }  // namespace tern::cpu
-TERN_TARGET_END
 #else
 namespace tern::cpu {
 const GemmKernels* gemm_kernels_amx_bf16() { return nullptr; }
