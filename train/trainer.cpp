@@ -30,14 +30,6 @@ ReportOptions report_options(const TrainerOptions& options, const TrainState& st
   return report;
 }
 
-// Of GaLore's projections and moments, for a run that resumes.
-std::string kept_as(const GaloreOptions& galore) {
-  if (!galore.quantised) return galore.per_parameter ? ", an optimizer each" : "";
-  const QGaloreOptions& q = *galore.quantised;
-  const std::string projections = q.projections ? cat(", projections in ", q.bits, " bits by ", q.group_size) : "";
-  return cat(", moments in 8 bits", projections, ", ", q.queue_size, " cosines");
-}
-
 }  // namespace
 
 Trainer::Trainer(models::LoadedModel& model, const ModelSaver& saver, data::StepSource& training,
@@ -156,7 +148,7 @@ Fingerprint Trainer::fingerprint() const {
   }
   if (const auto& galore = options_.optimizer.galore) {
     out.fixed.emplace_back("GaLore", cat("rank ", galore->rank, ", type ", static_cast<int>(galore->type), ", ",
-                                         galore->parameters.size(), " matrices", kept_as(*galore)));
+                                         galore->parameters.size(), " matrices", galore_state_text(*galore)));
     changeable_galore = cat("gap ", galore->update_proj_gap, ", scale ", galore->scale);
     if (const auto& q = galore->quantised)
       changeable_galore += cat(", cosine ", q->cos_threshold, ", gamma ", q->gamma);

@@ -21,8 +21,8 @@ TEST_F(Failures, UsageIsTwo) {
   expect(sft({"--lora_rnk", "4"}), 2, {"--lora_rnk", "did you mean --lora_rank?"});
   expect(sft({"--deepspeed", "zero3"}), 2, {"--deepspeed", "not implemented yet"});
   expect(sft({"--port", "80"}), 2, {"--port", "no effect in tern sft", "deploy"});
-  expect(sft({"--freeze_parameters", "model"}), 2, {"--freeze_parameters", "--tuner_type lora"});
-  expect(sft({"--tuner_type", "full", "--lora_rank", "4"}), 2, {"--lora_rank", "--tuner_type full", "remove it"});
+  expect(sft({"--freeze_parameters", "model"}), 2, {"--freeze_parameters", "only an adapter is trained", "remove it"});
+  expect(sft({"--tuner_type", "full", "--lora_rank", "4"}), 2, {"--lora_rank", "no LoRA adapter is trained", "remove it"});
   expect(sft({"--packing_length", "64"}), 2, {"--packing_length", "nothing is packed", "--packing"});
   expect(sft({"--target_modules", "q_prj"}), 2, {"q_prj", "q_proj"});
   expect(sft({"--target_regex", "("}), 2, {"--target_regex"});

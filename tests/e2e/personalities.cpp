@@ -18,6 +18,7 @@ class Personalities : public TinyTraining {
   [[nodiscard]] Options on(const std::string& personality) const {
     Options options = options_;
     if (personality != "cpu") options.variables["TERN_SIM"] = personality;
+    if (personality == "graph") options.variables["TERN_SIM_GRAPH_NODES"] = "128";  // fewer than a step's
     return options;
   }
   [[nodiscard]] static std::string device(const std::string& personality) {

@@ -110,6 +110,13 @@ std::optional<GaloreType> galore_type(std::string_view name) {
   return std::nullopt;
 }
 
+std::string galore_state_text(const GaloreOptions& galore) {
+  if (!galore.quantised) return galore.per_parameter ? ", an optimizer each" : "";
+  const QGaloreOptions& q = *galore.quantised;
+  const std::string projections = q.projections ? cat(", projections in ", q.bits, " bits by ", q.group_size) : "";
+  return cat(", moments in 8 bits", projections, ", ", q.queue_size, " cosines");
+}
+
 Status take_optimizer_arguments(std::string_view text, OptimizerOptions& options) {
   return catching([&] {
     options.arguments = text;

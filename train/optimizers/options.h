@@ -84,6 +84,8 @@ struct GaloreOptions {
   bool per_parameter = false;
 };
 [[nodiscard]] std::optional<GaloreType> galore_type(std::string_view name);
+// How its projections and moments are kept, for a run that resumes.
+[[nodiscard]] std::string galore_state_text(const GaloreOptions& galore);
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
