@@ -1,4 +1,5 @@
 // `tern plan` names the memory that the run then takes, and a run that lacks memory says what to change.
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -45,8 +46,10 @@ TEST_F(Plan, IsThePeakOfTheRun) {
        "--galore_proj_quant", "true", "--galore_proj_group_size", "32"},
   };
   std::set<std::uint64_t> peaks;
+  const std::vector<std::size_t> simulated = {0, 2, 4};  // a simulated device is slow
   for (const std::string personality : {"", "discrete", "ascend", "graph", "embedded"}) {
-    for (std::size_t kind = 0; kind < kinds.size(); kind += personality.empty() ? 1 : 2) {
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      if (!personality.empty() && std::find(simulated.begin(), simulated.end(), kind) == simulated.end()) continue;
       SCOPED_TRACE(personality + " " + std::to_string(kind));
       const std::string output = "out-" + personality + std::to_string(kind);
       std::vector<std::string> words =
