@@ -1,7 +1,7 @@
 // `tern plan` names the memory that the run then takes, and a run that lacks memory says what to change.
-#include <algorithm>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
