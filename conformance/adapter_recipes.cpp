@@ -1,6 +1,7 @@
 // Cases of dropout and of the products of low-rank adapters.
 #include <array>
 
+#include "conformance/matrices.h"
 #include "conformance/recipe.h"
 #include "tern/accel_ops.h"
 
@@ -37,11 +38,8 @@ void drop(CaseBuilder& b, int keys_arg, int mask_arg, const Shape& shape, std::i
 
 void make_dropout(CaseBuilder& b) {
   const Variant& v = b.variant();
-  constexpr std::array<std::array<std::int64_t, 2>, 10> kMatrices = {
-      {{16, 64}, {7, 33}, {13, 131}, {1, 1}, {0, 8}, {1031, 3}, {3, 4099}, {211, 1009}, {32, 32}, {70001, 3}}};
-  const auto [capacity, width] = kMatrices[static_cast<std::size_t>(v.size)];
-  const Shape shape = {capacity, width};
-  const std::int64_t rows = b.count_for(capacity);
+  const Shape shape = matrix(b);
+  const std::int64_t rows = b.count_for(shape[0]);
   b.attrs(tern_dropout_attrs{v.option == 2 ? 0.5F : 0.1F, 7});
   b.real(TERN_DROPOUT_X, v.in, shape, 0);
   drop(b, TERN_DROPOUT_KEYS, TERN_DROPOUT_MASK, shape, rows, v.option == 1 ? Dropped::by_mask : Dropped::by_keys);
@@ -86,7 +84,7 @@ void make_lora_shrink_backward(CaseBuilder& b) {
 constexpr std::uint32_t kUsual = kDtypes | kMixed | kLayouts | kDynamic;
 
 constexpr Recipe kRecipes[] = {
-    {TERN_OP_DROPOUT, 10, 3, kUsual | kSpecials | kAccumulates | kAliases | kRows, make_dropout},
+    {TERN_OP_DROPOUT, kMatrices.size(), 3, kUsual | kSpecials | kAccumulates | kAliases | kRows, make_dropout},
     {TERN_OP_LORA_SHRINK, kAdapted.size(), 3, kUsual | kRows, make_lora_shrink},
     {TERN_OP_LORA_SHRINK_BACKWARD, kAdapted.size(), 5, kUsual | kAccumulates | kReduces, make_lora_shrink_backward},
 };

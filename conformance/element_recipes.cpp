@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/dtype.h"
+#include "conformance/matrices.h"
 #include "conformance/recipe.h"
 #include "tern/accel_ops.h"
 
@@ -10,15 +11,6 @@ namespace tern::conformance {
 namespace {
 
 using Shape = CaseBuilder::Shape;
-
-// [rows, width]: middling, odd, prime, one element, empty, tall, wide, huge and square, more rows than 16 bits count.
-constexpr std::array<std::array<std::int64_t, 2>, 10> kMatrices = {
-    {{16, 64}, {7, 33}, {13, 131}, {1, 1}, {0, 8}, {1031, 3}, {3, 4099}, {211, 1009}, {32, 32}, {70001, 3}}};
-
-Shape matrix(const CaseBuilder& b) {
-  const auto& shape = kMatrices[static_cast<std::size_t>(b.variant().size)];
-  return {shape[0], shape[1]};
-}
 
 std::vector<std::int64_t> random_index(CaseBuilder& b, std::int64_t count, std::int64_t n, bool unique) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(count));

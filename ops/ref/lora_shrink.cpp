@@ -1,27 +1,7 @@
-#include "base/philox.h"
-#include "ops/ref/oracle.h"
+#include "ops/ref/dropout.h"
 
 namespace tern::ops::ref {
 namespace {
-
-// What dropout multiplies x [rows, in] by: 0, or 1 / (1 - rate).
-template <typename Attrs>
-std::vector<double> dropout_factors(const Attrs& attrs, const Tensor& x, const Tensor& keys, const Tensor& mask) {
-  std::vector<double> out(x.real.size(), 1.0 / (1.0 - static_cast<double>(attrs.rate)));
-  for (std::int64_t r = 0; keys.present() && r < x.size(0); ++r) {
-    const auto key = static_cast<std::uint64_t>(keys.integer[static_cast<std::size_t>(r)]);
-    PhiloxBlock bits{};
-    for (std::int64_t c = 0; c < x.size(1); ++c) {
-      if (c % 4 == 0)
-        bits = philox(key, {static_cast<std::uint32_t>(c / 4), static_cast<std::uint32_t>(attrs.site), 0, 0});
-      const auto i = static_cast<std::size_t>(r * x.size(1) + c);
-      const bool keep =
-          mask.present() ? mask.integer[i] != 0 : uniform24(bits[static_cast<std::size_t>(c % 4)]) >= attrs.rate;
-      if (!keep) out[i] = 0.0;
-    }
-  }
-  return out;
-}
 
 // An element whose terms are those of a sum: the factors of dropout and alpha are rounded, and the products with them.
 struct Sum {
@@ -43,7 +23,7 @@ void lora_shrink(Call& call) {
   const Tensor& x = input(call, TERN_LORA_SHRINK_X);
   const Tensor& a = input(call, TERN_LORA_SHRINK_A);
   const std::vector<double> factors =
-      dropout_factors(attrs, x, input(call, TERN_LORA_SHRINK_KEYS), input(call, TERN_LORA_SHRINK_MASK));
+      dropout_factors(attrs.rate, attrs.site, x, input(call, TERN_LORA_SHRINK_KEYS), input(call, TERN_LORA_SHRINK_MASK));
   Output h(call, TERN_LORA_SHRINK_H);
   const std::int64_t in = x.size(1);
   const std::int64_t rank = a.size(0);
@@ -64,8 +44,9 @@ void lora_shrink_backward(Call& call) {
   const Tensor& dh = input(call, TERN_LORA_SHRINK_BACKWARD_DH);
   const Tensor& x = input(call, TERN_LORA_SHRINK_BACKWARD_X);
   const Tensor& a = input(call, TERN_LORA_SHRINK_BACKWARD_A);
-  const std::vector<double> factors = dropout_factors(attrs, x, input(call, TERN_LORA_SHRINK_BACKWARD_KEYS),
-                                                      input(call, TERN_LORA_SHRINK_BACKWARD_MASK));
+  const std::vector<double> factors =
+      dropout_factors(attrs.rate, attrs.site, x, input(call, TERN_LORA_SHRINK_BACKWARD_KEYS),
+                      input(call, TERN_LORA_SHRINK_BACKWARD_MASK));
   Output dx(call, TERN_LORA_SHRINK_BACKWARD_DX);
   Output da(call, TERN_LORA_SHRINK_BACKWARD_DA);
   const std::int64_t rows = x.size(0);
