@@ -2,22 +2,14 @@
 // and the balance itself, of any split of a step, with activations kept or computed again.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 
-#include "golden.h"
-#include "models/registry.h"
-#include "tests/support/temp_dir.h"
-#include "train/model_saver.h"
-#include "train/trainer.h"
+#include "logged_run.h"
 
 namespace tern::golden {
 namespace {
 
-constexpr int kSteps = 20;
 constexpr double kCoefficient = 0.1;
-constexpr double kFirstStep = 1e-5;      // relative
-constexpr double kTwentiethStep = 1e-3;  // relative
 
 struct Case {
   const char* model;
@@ -48,64 +40,19 @@ struct Split {
 
 class ExpertBalance : public testing::TestWithParam<Case> {
  protected:
-  // By key, each step's.
-  [[nodiscard]] std::map<std::string, std::vector<double>> train(const Split& split) {
-    const auto folder = fixture(GetParam().model);
-    const data::EncodedDataset dataset = samples(Numbers(folder / "golden.safetensors"));
-    models::LoadedModel model = load(folder, GetParam().full);
-    train::TrainerOptions options;
-    models::LoadedAdapter adapter;
-    if (GetParam().full) {
-      for (const auto& spec : models::parameters_of(model.config)) options.graph.trainable.push_back(spec.name);
-    } else {
-      adapter = models::load_adapter(model, "lora", folder / "adapter").value();
-      options.graph.adapters = adapter.layers;
-      options.graph.trainable = models::trained_tensors(adapter);
-    }
-    const test::TempDir scratch;
-    options.output_dir = scratch.path();
-    options.max_steps = kSteps;
-    options.logging_steps = 1;
-    options.learning_rate = 1e-3;
-    options.save_strategy = train::When::no;
-    options.eval_strategy = train::When::steps;
-    options.eval_steps = kSteps;
-    options.eval_batches.per_device_batch_size = 3;
-    options.eval_batches.shuffle = false;
-    options.graph.router_aux_loss_coef = kCoefficient;
-    options.graph.gradient_checkpointing = split.recomputes;
-    std::map<std::string, std::vector<double>> log;
-    train::TrainerHooks hooks;
-    hooks.on_log = [&](const train::LogRow& row) {
-      for (const auto& [key, value] : train::numbers(row)) log[std::string(key)].push_back(value);
-    };
-    data::BatchOptions batches;
-    batches.per_device_batch_size = split.batch;
-    batches.accumulation = split.accumulation;
-    batches.shuffle = false;
-    auto steps = data::SetSteps::create(dataset, batches).value();
-    const auto saver =
-        GetParam().full ? train::full_model_saver(model, folder, 1'000'000'000) : train::adapter_saver(model, adapter);
-    session::Runtime runtime;
-    train::Trainer(model, *saver, steps, dataset, std::move(options), runtime, std::move(hooks)).run();
-    log["losses"] = log["loss"];
-    log["grad_norms"] = log["grad_norm"];
-    return log;
-  }
-
   void expect(const Split& split) {
-    auto log = train(split);
+    LoggedRun run;
+    run.folder = fixture(GetParam().model);
+    run.full = GetParam().full;
+    run.batches.per_device_batch_size = split.batch;
+    run.batches.accumulation = split.accumulation;
+    run.graph.router_aux_loss_coef = kCoefficient;
+    run.graph.gradient_checkpointing = split.recomputes;
+    const Log log = train_and_log(run, samples(Numbers(run.folder / "golden.safetensors")));
     const std::string prefix = std::string(GetParam().model) + (GetParam().full ? ".full." : ".lora.");
     const auto numbers = numbers_.with_prefix(prefix);
     ASSERT_EQ(numbers.size(), 5U);
-    for (const auto& [key, want] : numbers) {
-      const auto& got = log[key];
-      ASSERT_EQ(got.size(), want.size()) << key;
-      for (std::size_t i = 0; i < want.size(); ++i) {
-        const bool first = i == 0 && !key.starts_with("eval_");
-        EXPECT_NEAR(got[i], want[i], (first ? kFirstStep : kTwentiethStep) * want[i]) << key << " of step " << i + 1;
-      }
-    }
+    expect_logged(log, numbers);
   }
 
   Numbers numbers_{fixture("expert-balance.safetensors")};

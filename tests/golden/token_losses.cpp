@@ -2,22 +2,13 @@
 // and the means of the rows' channels.
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 
 #include "data/channel.h"
-#include "golden.h"
-#include "models/registry.h"
-#include "tests/support/temp_dir.h"
-#include "train/model_saver.h"
-#include "train/trainer.h"
+#include "logged_run.h"
 
 namespace tern::golden {
 namespace {
-
-constexpr int kSteps = 20;
-constexpr double kFirstStep = 1e-5;      // relative
-constexpr double kTwentiethStep = 1e-3;  // relative
 
 struct Case {
   const char* name;  // of the fixture's numbers
@@ -55,59 +46,12 @@ data::EncodedDataset weighted(const Numbers& base, const Numbers& numbers) {
 
 class TokenLosses : public testing::TestWithParam<Case> {
  protected:
-  // By key, each step's.
-  [[nodiscard]] std::map<std::string, std::vector<double>> train(data::BatchOptions batches) {
-    const auto folder = fixture("llama-tied");
-    const data::EncodedDataset dataset = weighted(Numbers(folder / "golden.safetensors"), numbers_);
-    models::LoadedModel model = load(folder, GetParam().full);
-    train::TrainerOptions options;
-    models::LoadedAdapter adapter;
-    if (GetParam().full) {
-      for (const auto& spec : models::parameters_of(model.config)) options.graph.trainable.push_back(spec.name);
-    } else {
-      adapter = models::load_adapter(model, "lora", folder / "adapter").value();
-      options.graph.adapters = adapter.layers;
-      options.graph.trainable = models::trained_tensors(adapter);
-    }
-    const test::TempDir scratch;
-    options.output_dir = scratch.path();
-    options.max_steps = kSteps;
-    options.logging_steps = 1;
-    options.learning_rate = 1e-3;
-    options.save_strategy = train::When::no;
-    options.eval_strategy = train::When::steps;
-    options.eval_steps = kSteps;
-    options.eval_batches.per_device_batch_size = 3;
-    options.eval_batches.shuffle = false;
-    options.graph.loss = GetParam().loss;
-    options.graph.row_losses = true;
-    std::map<std::string, std::vector<double>> log;
-    train::TrainerHooks hooks;
-    hooks.on_log = [&](const train::LogRow& row) {
-      for (const auto& [key, value] : train::numbers(row)) log[std::string(key)].push_back(value);
-    };
-    batches.shuffle = false;
-    auto steps = data::SetSteps::create(dataset, batches).value();
-    const auto saver =
-        GetParam().full ? train::full_model_saver(model, folder, 1'000'000'000) : train::adapter_saver(model, adapter);
-    session::Runtime runtime;
-    train::Trainer(model, *saver, steps, dataset, std::move(options), runtime, std::move(hooks)).run();
-    return log;
-  }
-
   void expect(const data::BatchOptions& batches) {
-    auto log = train(batches);
-    log["losses"] = log["loss"];
-    log["grad_norms"] = log["grad_norm"];
-    const std::string prefix = std::string(GetParam().name) + ".";
-    for (const auto& [key, want] : numbers_.with_prefix(prefix)) {
-      const auto& got = log[key];
-      ASSERT_EQ(got.size(), want.size()) << key;
-      for (std::size_t i = 0; i < want.size(); ++i) {
-        const bool first = i == 0 && !key.starts_with("eval_");
-        EXPECT_NEAR(got[i], want[i], (first ? kFirstStep : kTwentiethStep) * want[i]) << key << " of step " << i + 1;
-      }
-    }
+    LoggedRun run{fixture("llama-tied"), GetParam().full, batches, {}};
+    run.graph.loss = GetParam().loss;
+    run.graph.row_losses = true;
+    const Log log = train_and_log(run, weighted(Numbers(run.folder / "golden.safetensors"), numbers_));
+    expect_logged(log, numbers_.with_prefix(std::string(GetParam().name) + "."));
   }
 
   Numbers numbers_{fixture("token-losses.safetensors")};
