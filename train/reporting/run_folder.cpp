@@ -6,10 +6,10 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <fstream>
-#include <iterator>
+#include <utility>
 
 #include "base/strings.h"
+#include "io/mapped_file.h"
 #include "train/reporting/wire.h"
 
 namespace tern::train {
@@ -63,8 +63,8 @@ double time_of(std::string_view timestamp_message) {
 }
 
 std::string file_text(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {(std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>()};
+  auto text = io::read_text_file(file);
+  return text ? std::move(*text) : std::string();
 }
 
 }  // namespace tern::train
