@@ -127,7 +127,7 @@ void make_adamw_8bit(CaseBuilder& b) {
   const Variant& v = b.variant();
   const Shape& shape = kParameters[static_cast<std::size_t>(v.size)];
   const std::int64_t count = elements_of(shape);
-  const Shape blocks = {(count + ops::kAdamw8bitBlock - 1) / ops::kAdamw8bitBlock};
+  const Shape blocks = {ops::adamw_8bit_blocks(count)};
   b.real(TERN_ADAMW_8BIT_GRAD, v.in, shape);
   b.real(TERN_ADAMW_8BIT_PARAM, TERN_F32, shape);
   const bool first = v.option == 1;  // the first step, whose moments are 0

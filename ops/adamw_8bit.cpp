@@ -10,7 +10,7 @@ namespace {
 
 std::string check(Args args, AttrBytes) {
   const TensorDesc& param = args[TERN_ADAMW_8BIT_PARAM];
-  const std::int64_t blocks = (num_elements(param) + kAdamw8bitBlock - 1) / kAdamw8bitBlock;
+  const std::int64_t blocks = adamw_8bit_blocks(num_elements(param));
   const std::int64_t found = args[TERN_ADAMW_8BIT_M_MAX].shape[0];
   std::string problem = require(found == blocks, cat("m_max: expected one for each 256 elements, ", blocks, ", found ",
                                                      found));

@@ -17,6 +17,10 @@
 namespace tern::ops {
 
 inline constexpr std::int64_t kAdamw8bitBlock = 256;
+// Of that many elements; the last may be shorter.
+[[nodiscard]] constexpr std::int64_t adamw_8bit_blocks(std::int64_t elements) {
+  return (elements + kAdamw8bitBlock - 1) / kAdamw8bitBlock;
+}
 
 struct Adamw8bitState {
   Value param;

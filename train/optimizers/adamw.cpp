@@ -58,7 +58,7 @@ class Adamw8bit : public OneOpRule {
     create_constant("adam8/v_codes", dynamic_codes(false));
     for (const std::string& name : parameters) {
       const TensorDesc desc = make_desc(TERN_U8, shape_of(store().at(name).desc));
-      const std::int64_t blocks = (num_elements(desc) + ops::kAdamw8bitBlock - 1) / ops::kAdamw8bitBlock;
+      const std::int64_t blocks = ops::adamw_8bit_blocks(num_elements(desc));
       for (const char* moment : {"m", "v"}) {
         create_state(state_name(moment, name), desc);
         create_state(state_name(moment, name) + "/max", make_desc(TERN_F32, {blocks}));

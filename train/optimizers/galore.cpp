@@ -151,7 +151,7 @@ class Galore : public UpdateRule {
     for (const char* moment : {"m1", "m2"}) {
       if (has_8_bits(matrix)) {
         create_state(state(moment, matrix), make_desc(TERN_U8, matrix.low()));
-        const std::int64_t blocks = (num_elements(low) + ops::kAdamw8bitBlock - 1) / ops::kAdamw8bitBlock;
+        const std::int64_t blocks = ops::adamw_8bit_blocks(num_elements(low));
         create_state(state(moment, matrix) + "/max", make_desc(TERN_F32, {blocks}));
       } else {
         create_state(state(moment, matrix), low);
