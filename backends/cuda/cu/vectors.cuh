@@ -46,12 +46,6 @@ DEVICE Floats operator*(const Floats& a, float b) { return a * floats_of(b); }
 DEVICE float sum_of(const Floats& x) {
   return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]));
 }
-// What values are once they have been kept in the dtype.
-DEVICE Floats rounded(int dtype, const Floats& x) {
-  Floats out;
-  UNROLL for (int i = 0; i < W; ++i) out[i] = round_float(dtype, x[i]);
-  return out;
-}
 // The first `count` elements, and 0 behind them.
 DEVICE Floats first_of(const Floats& x, long count) {
   Floats out;
@@ -63,6 +57,39 @@ DEVICE Floats first_of(const Floats& x, long count) {
 struct alignas(16) Quad {
   uint x, y, z, w;
 };
+// From and to global memory, in one access each.
+#ifdef __CUDACC__
+DEVICE Quad load_quad(const void* at) {
+  Quad quad;
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+               : "l"(at)
+               : "memory");
+  return quad;
+}
+DEVICE void store_quad(void* at, const Quad& quad) {
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(quad.x), "r"(quad.y), "r"(quad.z), "r"(quad.w)
+               : "memory");
+}
+// Two floats to two neighbours of bf16, or else f16, the first in the low half.
+DEVICE uint two_of_16_bits(int dtype, float low, float high) {
+  uint bits;
+  if (dtype == BF16) {
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  } else {
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  }
+  return bits;
+}
+#else
+DEVICE Quad load_quad(const void* at) { return *static_cast<const Quad*>(at); }
+DEVICE void store_quad(void* at, const Quad& quad) { *static_cast<Quad*>(at) = quad; }
+DEVICE uint two_of_16_bits(int dtype, float low, float high) {
+  const ushort first = dtype == BF16 ? float_to_bf16(low) : float_to_f16(low);
+  const ushort second = dtype == BF16 ? float_to_bf16(high) : float_to_f16(high);
+  return static_cast<uint>(first) | static_cast<uint>(second) << 16;
+}
+#endif
 // A vector as it lies in memory: `high` is of f32 alone. Kernels that load several before they convert one wait once.
 struct Raw {
   Quad low, high;
@@ -70,24 +97,13 @@ struct Raw {
 
 // At an address that is a multiple of 16 bytes.
 DEVICE Raw load_raw(int dtype, const uchar* at, long element) {
-  Raw raw = {};
-  if (dtype == F32) {
-    const Quad* const quads = reinterpret_cast<const Quad*>(reinterpret_cast<const float*>(at) + element);
-    raw.low = quads[0];
-    raw.high = quads[1];
-  } else {
-    raw.low = *reinterpret_cast<const Quad*>(reinterpret_cast<const ushort*>(at) + element);
-  }
-  return raw;
+  if (dtype != F32) return {load_quad(at + element * 2), {}};
+  return {load_quad(at + element * 4), load_quad(at + element * 4 + 16)};
 }
 DEVICE void store_raw(int dtype, uchar* at, long element, const Raw& raw) {
-  if (dtype == F32) {
-    Quad* const quads = reinterpret_cast<Quad*>(reinterpret_cast<float*>(at) + element);
-    quads[0] = raw.low;
-    quads[1] = raw.high;
-  } else {
-    *reinterpret_cast<Quad*>(reinterpret_cast<ushort*>(at) + element) = raw.low;
-  }
+  if (dtype != F32) return store_quad(at + element * 2, raw.low);
+  store_quad(at + element * 4, raw.low);
+  store_quad(at + element * 4 + 16, raw.high);
 }
 DEVICE Floats floats_of(int dtype, const Raw& raw) {
   const uint words[W] = {raw.low.x,  raw.low.y,  raw.low.z,  raw.low.w,
@@ -108,11 +124,6 @@ DEVICE Floats floats_of(int dtype, const Raw& raw) {
   }
   return out;
 }
-DEVICE uint two_of_16_bits(int dtype, float low, float high) {
-  const ushort first = dtype == BF16 ? float_to_bf16(low) : float_to_f16(low);
-  const ushort second = dtype == BF16 ? float_to_bf16(high) : float_to_f16(high);
-  return static_cast<uint>(first) | static_cast<uint>(second) << 16;
-}
 DEVICE Raw raw_of(int dtype, const Floats& x) {
   if (dtype == F32) {
     return {{__float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]), __float_as_uint(x[3])},
@@ -122,6 +133,9 @@ DEVICE Raw raw_of(int dtype, const Floats& x) {
            two_of_16_bits(dtype, x[6], x[7])},
           {}};
 }
+
+// What values are once they have been kept in the dtype.
+DEVICE Floats rounded(int dtype, const Floats& x) { return floats_of(dtype, raw_of(dtype, x)); }
 
 // ---------------------------------------------------------------- tensors
 // Where the host has seen that every vector is whole, dense and aligned (is_wide of rows.h).
