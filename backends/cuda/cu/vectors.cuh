@@ -174,3 +174,25 @@ DEVICE void spread(const Tensor& tensor, long element, long stride, long count, 
 }
 // fp32 in memory of the workspace.
 DEVICE Tensor floats_at(float* memory) { return {reinterpret_cast<uchar*>(memory), F32, 0}; }
+
+// Vectors that are loaded now and converted later: wide ones of a known dtype, or with ANY whichever `count` elements.
+template <int type>
+DEVICE Raw load(const Tensor& tensor, long element, long stride, long count) {
+  if constexpr (type == ANY) {
+    return raw_of(F32, fetch(tensor, element, stride, count));
+  } else {
+    return count > 0 ? load_raw(type, tensor.at, element) : Raw{};
+  }
+}
+template <int type>
+DEVICE Floats loaded(const Raw& raw) {
+  return floats_of(type == ANY ? F32 : type, raw);
+}
+template <int type>
+DEVICE void store(const Tensor& tensor, long element, long stride, long count, const Floats& value) {
+  if constexpr (type == ANY) {
+    spread(tensor, element, stride, count, value);
+  } else {
+    if (count > 0) spread_wide<type>(tensor, element, value);
+  }
+}
