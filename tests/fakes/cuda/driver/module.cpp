@@ -1,0 +1,139 @@
+// Modules and launches. An image is whatever isn't null: each module has all emulated kernels.
+#include "tests/fakes/cuda/driver/module.h"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "tests/fakes/cuda/driver/symbols.h"
+
+namespace tern::cuda::fake {
+namespace {
+
+// Calls step(i, offset, bytes) for each argument, and returns how many bytes they have together.
+template <typename Step>
+std::size_t lay_out(const emulated::Kernel& kernel, Step&& step) {
+  std::size_t end = 0, i = 0;
+  for (const emulated::Parameter& parameter : kernel.parameters) {
+    const std::size_t begin = (end + parameter.alignment - 1) / parameter.alignment * parameter.alignment;
+    step(i++, begin, parameter.bytes);
+    end = begin + parameter.bytes;
+  }
+  return end;
+}
+
+bool is_function(CUfunction function) {
+  for (const CUmodule module : state().modules) {
+    for (const auto& entry : module->functions) {
+      if (entry.second.get() == function) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+CUresult set_launch(CUgraphNode_st& node, CUfunction function, const emulated::Grid& grid, void** params) {
+  if (!is_function(function)) return CUDA_ERROR_INVALID_HANDLE;
+  const emulated::Dim blocks = grid.blocks, threads = grid.threads;
+  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0 || threads.x == 0 || threads.y == 0 || threads.z == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (blocks.x > 0x7fffffffU || blocks.y > 65535 || blocks.z > 65535) return CUDA_ERROR_INVALID_VALUE;
+  if (threads.x > 1024 || threads.y > 1024 || threads.z > 64) return CUDA_ERROR_INVALID_VALUE;
+  const std::uint64_t in_block = std::uint64_t{threads.x} * threads.y * threads.z;
+  if (in_block > 1024 || in_block > function->kernel->most_threads) return CUDA_ERROR_INVALID_VALUE;
+  if (grid.shared_bytes > function->most_dynamic_bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (params == nullptr && !function->kernel->parameters.empty()) return CUDA_ERROR_INVALID_VALUE;
+  std::vector<std::byte> arguments(lay_out(*function->kernel, [](std::size_t, std::size_t, std::size_t) {}));
+  lay_out(*function->kernel, [&](std::size_t i, std::size_t begin, std::size_t bytes) {
+    std::memcpy(arguments.data() + begin, params[i], bytes);
+  });
+  node.kind = CUgraphNode_st::Kind::kernel;
+  node.function = function;
+  node.grid = grid;
+  node.arguments = std::move(arguments);
+  return CUDA_SUCCESS;
+}
+
+void run_kernel_node(const CUgraphNode_st& node) {
+  const emulated::Kernel& kernel = *node.function->kernel;
+  alignas(64) std::array<std::byte, 8192> storage;
+  std::array<void*, 256> params;
+  std::memcpy(storage.data(), node.arguments.data(), node.arguments.size());
+  lay_out(kernel, [&](std::size_t i, std::size_t begin, std::size_t) { params[i] = storage.data() + begin; });
+  if (!emulated::run_kernel(kernel, node.grid, params.data())) node.context->error = CUDA_ERROR_LAUNCH_FAILED;
+}
+
+CUresult ModuleLoadData(CUmodule* module, const void* image) {
+  const Lock lock(state().mutex);
+  if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (image == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+  auto made = std::make_unique<CUmod_st>();
+  made->context = current();
+  *module = made.release();
+  state().modules.insert(*module);
+  return CUDA_SUCCESS;
+}
+
+CUresult ModuleUnload(CUmodule module) {
+  if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
+  drain_context(current());
+  const Lock lock(state().mutex);
+  if (state().modules.erase(module) == 0) return CUDA_ERROR_INVALID_HANDLE;
+  const std::unique_ptr<CUmod_st> gone(module);
+  return CUDA_SUCCESS;
+}
+
+CUresult ModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  const Lock lock(state().mutex);
+  if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
+  if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!state().modules.contains(module)) return CUDA_ERROR_INVALID_HANDLE;
+  const emulated::Kernel* const kernel = emulated::find_kernel(name);
+  if (kernel == nullptr) return CUDA_ERROR_NOT_FOUND;
+  auto& found = module->functions[name];
+  if (found == nullptr) {
+    found = std::make_unique<CUfunc_st>();
+    found->kernel = kernel;
+    found->context = module->context;
+  }
+  *function = found.get();
+  return CUDA_SUCCESS;
+}
+
+CUresult FuncSetAttribute(CUfunction function, int attribute, int value) {
+  const Lock lock(state().mutex);
+  if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
+  if (!is_function(function)) return CUDA_ERROR_INVALID_HANDLE;
+  int most = 0;
+  if (const CUresult error = DeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, current()->device);
+      error != CUDA_SUCCESS) {
+    return error;
+  }
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
+  function->most_dynamic_bytes = static_cast<unsigned>(value);
+  return CUDA_SUCCESS;
+}
+
+CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                      unsigned block_z, unsigned shared_bytes, CUstream stream, void** params, void** extra) {
+  if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
+  const Lock lock(state().mutex);
+  stream = find_stream(stream);
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto node = std::make_shared<CUgraphNode_st>();
+  node->context = stream->context;
+  const emulated::Grid grid{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  if (const CUresult error = set_launch(*node, function, grid, params); error != CUDA_SUCCESS) return error;
+  if (function->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (stream->capture != nullptr) return add_node(stream, std::move(node));
+  stream->push([node] {
+    if (node->context->error == CUDA_SUCCESS) run_kernel_node(*node);
+  });
+  return CUDA_SUCCESS;
+}
+
+}  // namespace tern::cuda::fake
