@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -20,6 +21,7 @@
 
 namespace tern::cuda {
 
+struct CUstream_st;  // CUstream of driver.h points to it
 struct Stream;
 struct Bound;
 struct Function;  // a kernel of a loaded module
@@ -131,6 +133,11 @@ class Launch {
   [[nodiscard]] Call call(std::size_t i) const;
   // Sets bytes.
   void fill(Place place, std::uint8_t byte, std::uint64_t bytes) const;
+  // Queues what a vendor's library does: `queue` is given the stream, and throws Error where the library refuses. A captured
+  // graph keeps it as it is, so `identity` is bytes of all that it depends on (addresses, sizes, the algorithm): an update
+  // is taken only where they are the same.
+  void library(const char* name, std::span<const std::byte> identity,
+               const std::function<void(CUstream_st*)>& queue) const;
   [[nodiscard]] Stream& stream() const { return stream_; }
 
  private:

@@ -6,7 +6,7 @@
 namespace tern::cuda {
 
 #define TERN_CUDA_KERNELS(name) KernelList name##_kernels();
-#include <kernel_list.inc>  // made from the files that are here
+#include <cuda_kernel_list.inc>  // made from the files that are here
 #undef TERN_CUDA_KERNELS
 
 std::span<const KernelEntry* const> kernel_entries() {
@@ -14,7 +14,7 @@ std::span<const KernelEntry* const> kernel_entries() {
     std::vector<const KernelEntry*> entries;
     for (const auto& list : {
 #define TERN_CUDA_KERNELS(name) name##_kernels(),
-#include <kernel_list.inc>
+#include <cuda_kernel_list.inc>
 #undef TERN_CUDA_KERNELS
          }) {
       for (const KernelEntry& entry : list) entries.push_back(&entry);

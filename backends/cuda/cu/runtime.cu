@@ -1,0 +1,18 @@
+// What the runtime itself launches.
+#include "backends/cuda/cu/common.cuh"
+
+// Stands in a captured graph for a launch of no blocks.
+KERNEL(nothing)() {}
+
+// Sets bytes: 16 at a time where the place and the number allow it.
+KERNEL(set_bytes)(uchar* to, long bytes, int byte) {
+  const long first = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const long step = static_cast<long>(gridDim.x) * blockDim.x;
+  if ((reinterpret_cast<ulong>(to) | static_cast<ulong>(bytes)) % 16 == 0) {
+    const uint word = static_cast<uint>(byte & 0xff) * 0x01010101u;
+    const uint4 words = {word, word, word, word};
+    for (long i = first; i < bytes / 16; i += step) reinterpret_cast<uint4*>(to)[i] = words;
+    return;
+  }
+  for (long i = first; i < bytes; i += step) to[i] = static_cast<uchar>(byte);
+}

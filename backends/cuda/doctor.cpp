@@ -1,0 +1,94 @@
+// What stands between this machine and its NVIDIA devices, a line each.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "backends/cuda/interface.h"
+#include "backends/cuda/runtime.h"
+#include "backends/cuda/text.h"
+
+namespace tern::cuda {
+namespace {
+
+struct Finding {
+  std::int32_t level;
+  std::string line;
+};
+
+// The nodes under /dev, where the kernel's module is loaded.
+void add_nodes(std::vector<Finding>& findings) {
+  std::error_code error;
+  std::size_t devices = 0;
+  bool memory = false;
+  for (const auto& node : std::filesystem::directory_iterator("/dev", error)) {
+    const std::string name = node.path().filename().string();
+    if (name.rfind("nvidia", 0) != 0 || name == "nvidia-caps") continue;
+    const bool numbered = name.size() > 6 && name.find_first_not_of("0123456789", 6) == std::string::npos;
+    devices += numbered;
+    memory = memory || name == "nvidia-uvm";
+    const bool needed = numbered || name == "nvidiactl" || name == "nvidia-uvm";
+    if (!needed || access(node.path().c_str(), R_OK | W_OK) == 0) continue;
+    findings.push_back({TERN_LOG_WARN, cat(node.path().string(),
+                                           ": this user may not open it: give it the rights, or a container --gpus")});
+  }
+  findings.push_back({TERN_LOG_INFO, cat("NVIDIA devices under /dev: ", devices)});
+  if (devices > 0 && !memory) {
+    findings.push_back({TERN_LOG_WARN, "/dev/nvidia-uvm isn't there: run nvidia-modprobe -u, or modprobe nvidia-uvm"});
+  }
+}
+
+void add_kernels(std::vector<Finding>& findings) {
+  if (images().empty()) {
+    findings.push_back({TERN_LOG_WARN,
+                        "this tern was built without nvcc, so it has no kernels for NVIDIA devices: install the CUDA "
+                        "toolkit and build it again"});
+    return;
+  }
+  findings.push_back({TERN_LOG_INFO, cat("kernels were built for compute capability ", built_architectures(),
+                                         "; drivers from CUDA 12.0 on take them")});
+}
+
+void add_device(std::vector<Finding>& findings, const Facts& facts, std::size_t ordinal) {
+  findings.push_back({TERN_LOG_INFO, cat("cuda:", ordinal, ": ", facts.name, ", ", facts.memory_bytes >> 20,
+                                         " MiB, compute capability ", facts.major, ".", facts.minor, ", at ",
+                                         facts.pci_address.empty() ? "no PCI address" : facts.pci_address)});
+}
+
+std::vector<Finding> examine() {
+  std::vector<Finding> findings;
+  add_nodes(findings);
+  const bool nodes = findings.size() > 1 || findings.front().line.back() != '0';
+  if (!missing_driver().empty()) {
+    // Without a device nothing is wrong.
+    findings.push_back({nodes ? TERN_LOG_ERROR : TERN_LOG_INFO, missing_driver()});
+    return findings;
+  }
+  const Found& found = found_devices();
+  for (const std::string& note : found.notes) findings.push_back({TERN_LOG_WARN, note});
+  if (found.devices.empty()) {
+    findings.push_back({nodes ? TERN_LOG_ERROR : TERN_LOG_INFO, found.reason});
+    return findings;
+  }
+  findings.push_back({TERN_LOG_INFO, cat("the driver's version, and that of CUDA: ", driver_version())});
+  for (std::size_t i = 0; i < found.devices.size(); ++i) add_device(findings, found.devices[i].facts, i);
+  add_kernels(findings);
+  return findings;
+}
+
+}  // namespace
+
+tern_status doctor(uint32_t check, int32_t* level, tern_text line) {
+  return guarded([&]() -> tern_status {
+    if (level == nullptr) return fail(TERN_INVALID_ARGUMENT, "doctor: no place for the level");
+    const auto findings = examine();
+    if (check >= findings.size()) return TERN_UNSUPPORTED;
+    *level = findings[check].level;
+    put_text(line, findings[check].line);
+    return TERN_OK;
+  });
+}
+
+}  // namespace tern::cuda
