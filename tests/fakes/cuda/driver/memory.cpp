@@ -302,10 +302,21 @@ CUresult MemSetAccess(CUdeviceptr address, std::size_t bytes, const CUmemAccessD
   return CUDA_SUCCESS;
 }
 
-CUresult IpcGetMemHandle(CUipcMemHandle* /*handle*/, CUdeviceptr /*address*/) { return CUDA_ERROR_NOT_SUPPORTED; }
-CUresult IpcOpenMemHandle(CUdeviceptr* /*address*/, CUipcMemHandle /*handle*/, unsigned /*flags*/) {
-  return CUDA_ERROR_NOT_SUPPORTED;
+// A handle names the allocation; no other process can open it here, and the driver lets no process open its own.
+CUresult IpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr address) {
+  const Lock lock(state().mutex);
+  if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
+  const auto* found = find(address);
+  if (handle == nullptr || found == nullptr || found->second.kind != Allocation::Kind::device) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *handle = {};
+  std::memcpy(handle->reserved, &found->first, sizeof found->first);
+  return CUDA_SUCCESS;
 }
-CUresult IpcCloseMemHandle(CUdeviceptr /*address*/) { return CUDA_ERROR_NOT_SUPPORTED; }
+CUresult IpcOpenMemHandle(CUdeviceptr* /*address*/, CUipcMemHandle /*handle*/, unsigned /*flags*/) {
+  return CUDA_ERROR_INVALID_CONTEXT;
+}
+CUresult IpcCloseMemHandle(CUdeviceptr /*address*/) { return CUDA_ERROR_INVALID_VALUE; }
 
 }  // namespace tern::cuda::fake
