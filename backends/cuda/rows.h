@@ -70,11 +70,15 @@ inline constexpr std::int64_t kSummedRows = 8;
   const std::int64_t teams = std::min(kMostTeams, parts_of(rows, kSummedRows));
   return static_cast<std::uint64_t>(teams * width) * sizeof(float);
 }
-// Calls column_sum: out [width] (+)= the sums of partial [teams, width].
-inline void sum_columns(Call call, const TensorView& out, Place partial, std::int64_t teams) {
+// Calls column_sum: out [width] f32, whose elements lie `stride` apart, (+)= the sums of partial [teams, width].
+inline void sum_columns(Call call, const DeviceTensor& out, std::int64_t width, std::int64_t stride, Place partial,
+                        std::int64_t teams) {
   constexpr std::int64_t kColumns = 32, kThreads = 512;  // of a block
-  call.arg(partial).arg(out).arg(teams).arg(out.dim(0)).arg(out.stride(0));
-  call.run({parts_of(out.dim(0), kColumns), 1, 1}, {kThreads, 1, 1});
+  call.arg(partial).arg(out).arg(teams).arg(width).arg(stride);
+  call.run({parts_of(width, kColumns), 1, 1}, {kThreads, 1, 1});
+}
+inline void sum_columns(Call call, const TensorView& out, Place partial, std::int64_t teams) {
+  sum_columns(std::move(call), out.plane(0), out.dim(0), out.stride(0), partial, teams);
 }
 
 }  // namespace tern::cuda
