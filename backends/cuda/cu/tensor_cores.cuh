@@ -5,6 +5,17 @@
 
 #include "backends/cuda/cu/common.cuh"
 
+struct alignas(16) Words4 {
+  uint x, y, z, w;
+};
+#ifndef __CUDACC__
+DEVICE void copy_async_part(void* shared, const void* global, int bytes) {
+  uchar* const to = static_cast<uchar*>(shared);
+  for (int i = 0; i < 16; ++i) to[i] = i < bytes ? static_cast<const uchar*>(global)[i] : 0;
+}
+DEVICE Words4 load_once(const void* global) { return *static_cast<const Words4*>(global); }
+#endif
+
 #ifdef __CUDACC__
 // d [16, 8] += a [16, 16] b [16, 8]. A lane holds of a the rows lane / 4 and + 8, of the columns 2 (lane % 4) and + 8 two
 // neighbours each: a[0] (row, low), a[1] (row + 8, low), a[2] (row, high), a[3] (row + 8, high); of b the column lane / 4, of
@@ -35,6 +46,18 @@ DEVICE void ldmatrix_x4_trans(uint (&r)[4], const void* row) {
 DEVICE void copy_async(void* shared, const void* global, bool valid) {
   const uint at = static_cast<uint>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(global), "r"(valid ? 16 : 0) : "memory");
+}
+// The first `bytes` of 16 bytes, zeros behind them; nothing is read where they are 0.
+DEVICE void copy_async_part(void* shared, const void* global, int bytes) {
+  const uint at = static_cast<uint>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(global), "r"(bytes) : "memory");
+}
+// 16 bytes that are read once: past the cache of the multiprocessor.
+DEVICE Words4 load_once(const void* global) {
+  Words4 words;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w) : "l"(global));
+  return words;
 }
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Until at most `groups` of the latest commits are still going on.

@@ -1,0 +1,3 @@
+#include "backends/cuda/cu/product_tensor.cuh"
+
+TENSOR_KERNELS_OF(F16, f16)
