@@ -8,12 +8,13 @@
 namespace tern::session {
 
 struct MachineRates {
-  double gflops = 0;  // GFLOP/s of products of [512, 576] by [1536, 576]^T and back, rounded to the compute dtype
-  double gbps = 0;    // GB/s of reading 128 MiB once
+  double gflops = 0;  // GFLOP/s of products of [512, 576] by [1536, 576]^T and back, rounded to the compute dtype; of
+                      // larger ones where these are over in a moment
+  double gbps = 0;    // GB/s of reading 128 MiB once, or 2 GiB where these are
 };
 
-// Takes about half a second, and 160 MiB of the device for so long. Throws Failure (device) where they are not to be
-// had.
+// Takes about half a second, and an eighth of the device's free memory for so long (at least 160 MiB). Throws Failure
+// (device) where they are not to be had.
 [[nodiscard]] MachineRates measure_machine(Runtime& runtime, tern_dtype compute);
 
 // GFLOP/s of products alone, of the largest that this device does in a moment within `bytes` of its memory: a twentieth of
