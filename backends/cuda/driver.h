@@ -1,6 +1,6 @@
 // NVIDIA's driver interface (libcuda.so.1), as far as this backend uses it: declared here, so that no toolkit is needed to
 // build, and opened at run time. Names, numbers and layouts are those of cuda.h 12.0 and later;
-// tests/unit/cuda/driver_header_test.cpp compares them with the real header where it is installed.
+// tests/unit/backend_cuda/driver_header_test.cpp compares them with the real header where it is installed.
 #pragma once
 
 #include <cstddef>
