@@ -120,7 +120,7 @@ Thread* Block::make_fiber() {
   }
   fiber->block = this;
 #if defined(__x86_64__)
-  auto** top = reinterpret_cast<void**>(base + kStackBytes) - 2;
+  auto** top = reinterpret_cast<void**>(base + kStackBytes) - 1;  // a function begins 8 bytes beyond a multiple of 16
   *--top = reinterpret_cast<void*>(&fiber_main);
   top -= 6;
 #else
