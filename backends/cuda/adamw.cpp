@@ -31,7 +31,7 @@ void run(const Launch& launch) {
       .arg(copy)
       .arg(dense)
       .arg(hyper.stride(0))
-      .run(dense.walk.units, kDenseThreads);
+      .run(dense.walk.units, kPlainThreads);
 }
 
 constexpr KernelEntry kKernels[] = {{TERN_OP_ADAMW, "adamw", supports, nullptr, functions, run}};

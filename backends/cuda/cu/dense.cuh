@@ -71,8 +71,8 @@ DEVICE Raw load_fours(const Tensor& tensor, long a, long b) {
   if (b == a + 4) return load_raw(tensor.dtype, tensor.at, a);
   Raw raw = {};
   if (tensor.dtype == F32) {
-    raw.low = *reinterpret_cast<const Quad*>(tensor.as<float>() + a);
-    raw.high = *reinterpret_cast<const Quad*>(tensor.as<float>() + b);
+    raw.low = load_quad(tensor.as<float>() + a);
+    raw.high = load_quad(tensor.as<float>() + b);
   } else {
     const Pair low = *reinterpret_cast<const Pair*>(tensor.as<ushort>() + a);
     const Pair high = *reinterpret_cast<const Pair*>(tensor.as<ushort>() + b);
@@ -85,8 +85,8 @@ DEVICE void store_fours(const Tensor& tensor, long a, long b, const Floats& x) {
   if (b == a + 4) {
     store_raw(tensor.dtype, tensor.at, a, raw);
   } else if (tensor.dtype == F32) {
-    *reinterpret_cast<Quad*>(tensor.as<float>() + a) = raw.low;
-    *reinterpret_cast<Quad*>(tensor.as<float>() + b) = raw.high;
+    store_quad(tensor.as<float>() + a, raw.low);
+    store_quad(tensor.as<float>() + b, raw.high);
   } else {
     *reinterpret_cast<Pair*>(tensor.as<ushort>() + a) = {raw.low.x, raw.low.y};
     *reinterpret_cast<Pair*>(tensor.as<ushort>() + b) = {raw.low.z, raw.low.w};
@@ -154,8 +154,8 @@ DEVICE void eight_over(const Dense& dense, const Tensor (&given)[tensors], const
   }
 }
 
-// Calls step(x) for each element that this thread has. x[t] is that of the t-th tensor: where `reads` has bit t it comes
-// from memory (0 where the tensor is absent); where `writes` has it, it goes there afterwards, replacing or adding as
+// Calls step(x) for each element that this thread has. x[t] is that of the t-th tensor: where `reads` has bit t it
+// comes from memory (0 where the tensor is absent); where `writes` has it, it goes there afterwards, replacing or adding as
 // the op asked. `fixed`: the tensors' dtypes are in the kernel already, and need no copies of its code.
 template <int tensors, uint reads, uint writes, bool fixed = false, typename Step>
 DEVICE void dense_over(const Dense& dense, const Tensor (&of)[tensors], Step&& step) {

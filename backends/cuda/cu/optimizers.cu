@@ -37,7 +37,7 @@ KERNEL(lion)(Tensor param, Tensor m, Tensor grad, Tensor hyper, Dense dense, lon
   });
 }
 
-KERNEL_BOUNDED(adamw, 256, 2)(Tensor param, Tensor m, Tensor v, Tensor grad, Tensor hyper,
+KERNEL_BOUNDED(adamw, 128, 5)(Tensor param, Tensor m, Tensor v, Tensor grad, Tensor hyper,
                                Tensor copy, Dense dense, long hyper_stride) {
   const float* const h = hyper.as<float>();
   const float lr = h[0], beta1 = h[hyper_stride], beta2 = h[2 * hyper_stride];

@@ -1,0 +1,59 @@
+#include <algorithm>
+
+#include "backends/cuda/kernels.h"
+
+namespace tern::cuda {
+namespace {
+
+// The struct DropoutSizes of cu/dropout.cu.
+struct Shape {
+  std::int64_t rows, width, chunks;
+  std::int64_t x[2], mask[2], y[2], key;
+};
+
+bool supports(const PlanDesc& desc, std::string& reason) {
+  const float rate = desc.attrs<tern_dropout_attrs>().rate;
+  return Check(desc, reason)
+      .floats({TERN_DROPOUT_X, TERN_DROPOUT_Y})
+      .dtype(TERN_DROPOUT_KEYS, TERN_I64)
+      .dtype(TERN_DROPOUT_MASK, TERN_U8)
+      .rank(TERN_DROPOUT_X, 2)
+      .same_shape({TERN_DROPOUT_X, TERN_DROPOUT_MASK, TERN_DROPOUT_Y})
+      .dim(TERN_DROPOUT_KEYS, 0, desc.arg(TERN_DROPOUT_X).shape[0])
+      .that(rate >= 0.0F && rate < 1.0F, "the rate must lie in [0, 1)")
+      .ok();
+}
+
+Functions functions(const PlanDesc& /*desc*/) { return {"dropout"}; }
+
+void run(const Launch& launch) {
+  const auto& attrs = launch.attr<tern_dropout_attrs>();
+  const TensorView &x = launch[TERN_DROPOUT_X], &keys = launch[TERN_DROPOUT_KEYS], &mask = launch[TERN_DROPOUT_MASK];
+  const TensorView& y = launch[TERN_DROPOUT_Y];
+  Shape shape{};
+  shape.rows = x.dim(0);
+  shape.width = x.dim(1);
+  shape.chunks = parts_of(shape.width, 8);
+  take_strides(x, shape.x);
+  take_strides(mask, shape.mask);
+  take_strides(y, shape.y);
+  shape.key = keys.stride(0);
+  const auto factor = static_cast<float>(1.0 / (1.0 - static_cast<double>(attrs.rate)));
+  Call call = launch.call(0);
+  call.arg(x)
+      .arg(keys.planes[0])
+      .arg(mask.planes[0])
+      .arg(y)
+      .arg(shape)
+      .arg(static_cast<std::uint32_t>(attrs.site))
+      .arg(attrs.rate);
+  call.arg(factor).run(shape.rows * shape.chunks, kPlainThreads);
+}
+
+constexpr KernelEntry kKernels[] = {{TERN_OP_DROPOUT, "dropout", supports, nullptr, functions, run}};
+
+}  // namespace
+
+KernelList dropout_kernels() { return kKernels; }
+
+}  // namespace tern::cuda
