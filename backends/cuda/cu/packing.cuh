@@ -43,7 +43,6 @@ DEVICE long groups_of(const Weight& w) {
 // ---------------------------------------------------------------- bytes
 DEVICE uint u16_at(const uchar* p) { return *reinterpret_cast<const ushort*>(p); }
 DEVICE uint u32_at(const uchar* p) { return *reinterpret_cast<const uint*>(p); }
-DEVICE float half_at(const uchar* p) { return f16_to_float(*reinterpret_cast<const ushort*>(p)); }
 
 struct alignas(8) Two {
   uint w[2];
@@ -70,11 +69,6 @@ DEVICE void load_bytes(const uchar* p, uint (&q)[4]) {
     UNROLL for (int i = 0; i < 4; ++i) q[i] = __funnelshift_r(q[i], i < 3 ? q[i + 1] : last, 8 * apart);
   }
 }
-template <int alignment>
-DEVICE void load_nibbles(const uchar* p, int high, uint (&q)[4]) {
-  load_bytes<alignment>(p, q);
-  UNROLL for (int i = 0; i < 4; ++i) q[i] = (q[i] >> (4 * high)) & 0x0f0f0f0fu;
-}
 // The lowest four bits, each in a byte of its own.
 DEVICE uint spread_4(uint bits) { return ((bits & 15u) * 0x00204081u) & 0x01010101u; }
 // Codes of 0 to 15 in bytes become entries of a table of 16 bytes.
@@ -89,17 +83,53 @@ DEVICE float byte_less(uint word, int byte, float less) {
   return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u | static_cast<uint>(byte))) - (8388608.0f + less);
 }
 
-// ---------------------------------------------------------------- whole numbers beside a scale
+// ---------------------------------------------------------------- units of 32
+// Elements that share bytes, 16 and 16 neighbours: what a lane of the products takes at a time. A row's units are counted
+// from its beginning; a block is one or 8.
+template <int packing>
+DEVICE constexpr int block_bytes() {
+  constexpr int bytes[] = {0, 18, 20, 34, 22, 24, 144, 210, 84, 110, 176, 18, 136, 17};
+  return packing <= MXFP4 ? bytes[packing] : 0;
+}
+template <int packing>
+DEVICE constexpr int units_of_block() {
+  return (packing >= Q4_K && packing <= Q5_K) || packing == IQ4_XS ? 8 : 1;
+}
+template <int packing>
+DEVICE constexpr bool is_of_blocks() {
+  return packing <= MXFP4;
+}
+
+// Where the half `h` of a unit begins in its row, and the other way around.
+template <int packing>
+DEVICE int column_of(int unit, int h) {
+  if constexpr (packing == Q6_K) return unit / 4 * 128 + h * 64 + unit % 4 * 16;
+  if constexpr (packing >= Q4_K && packing <= Q5_K) return unit / 2 * 64 + h * 32 + unit % 2 * 16;
+  return unit * 32 + h * 16;
+}
+template <int packing>
+DEVICE int unit_of(int column) {
+  if constexpr (packing == Q6_K) return column / 128 * 4 + column % 64 / 16;
+  if constexpr (packing >= Q4_K && packing <= Q5_K) return column / 64 * 2 + column / 16 % 2;
+  return column / 32;
+}
+template <int packing>
+DEVICE int half_of(int column) {
+  if constexpr (packing == Q6_K) return column / 64 % 2;
+  if constexpr (packing >= Q4_K && packing <= Q5_K) return column / 32 % 2;
+  return column / 16 % 2;
+}
+
+// The bytes of a unit: codes, what else there is of each code, and what's beside them.
+struct Raw {
+  uint codes[4], extra[4], head[4];
+};
 // What 16 elements are made of: scale (code - less_of) + minimum.
 struct Parts {
   uint codes[4];  // 16 bytes
   float scale, minimum;
 };
 
-template <int packing>
-DEVICE constexpr bool has_parts() {
-  return packing <= ROW_INT8;
-}
 template <int packing>
 DEVICE constexpr bool has_minimum() {
   return packing == Q4_1 || packing == Q5_1 || packing == Q2_K || packing == Q4_K || packing == Q5_K;
@@ -118,120 +148,148 @@ DEVICE uint level_iq4(uint codes) { return look_up_4(codes, 0x3f2d1801u, 0x766a5
 // Twice the numbers of E2M1: 0 1 2 3 4 6 8 12, then the same below 0; plus 12.
 DEVICE uint level_e2m1(uint codes) { return look_up_4(codes, 0x0f0e0d0cu, 0x18141210u, 0x090a0b0cu, 0x00040608u); }
 
-// Blocks of 32 elements. `b` is where one begins, j the first of its elements that are asked for.
+// The 6 bits of the scale of 16 elements of Q3_K.
+DEVICE uint scale_q3(const uchar* b, int sixteen) {
+  return (b[96 + sixteen % 8] >> (sixteen / 8 * 4) & 15u) | (b[104 + sixteen % 4] >> (sixteen / 4 * 2) & 3u) << 4;
+}
+
+// Unit u of the block that begins at b.
 template <int packing>
-DEVICE Parts parts_of_32(const uchar* b, int j) {
-  Parts parts;
-  const int high = j / 16;
-  parts.minimum = 0.0f;
-  if constexpr (packing == MXFP4) {
-    load_nibbles<1>(b + 1, high, parts.codes);
-    UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] = level_e2m1(parts.codes[i]);
-    const uint e = b[0];  // the scale is half of 2^(e - 127), as the codes are doubled
-    parts.scale = __uint_as_float(e > 1 ? (e - 1) << 23 : 0x200000u << e);
-    return parts;
-  } else {
-    parts.scale = half_at(b);
-    if constexpr (packing == Q4_0 || packing == IQ4_NL) {
-      load_nibbles<2>(b + 2, high, parts.codes);
-      if constexpr (packing == IQ4_NL) {
-        UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] = level_iq4(parts.codes[i]);
-      }
-    } else if constexpr (packing == Q4_1) {
-      parts.minimum = half_at(b + 2);
-      load_nibbles<4>(b + 4, high, parts.codes);
-    } else if constexpr (packing == Q8_0) {
-      load_bytes<2>(b + 2 + j, parts.codes);
-      UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] ^= 0x80808080u;
-    } else {
-      constexpr int fifths = packing == Q5_0 ? 2 : 4;
-      if constexpr (packing == Q5_1) parts.minimum = half_at(b + 2);
-      load_nibbles<packing == Q5_0 ? 2 : 8>(b + fifths + 4, high, parts.codes);
-      const uint bits = u16_at(b + fifths + 2 * high);
-      UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] |= spread_4(bits >> (4 * i)) << 4;
-    }
-    return parts;
+DEVICE void load_unit(const uchar* b, int u, Raw& raw) {
+  const int half = u / 4, v = u % 4;
+  if constexpr (packing == Q4_0 || packing == IQ4_NL || packing == Q8_0) {
+    raw.head[0] = u16_at(b);
+    load_bytes<2>(b + 2, raw.codes);
+    if constexpr (packing == Q8_0) load_bytes<2>(b + 18, raw.extra);  // the second half
+  } else if constexpr (packing == Q4_1) {
+    raw.head[0] = u32_at(b);
+    load_bytes<4>(b + 4, raw.codes);
+  } else if constexpr (packing == Q5_0) {
+    raw.head[0] = u16_at(b);
+    raw.head[1] = u16_at(b + 2) | u16_at(b + 4) << 16;
+    load_bytes<2>(b + 6, raw.codes);
+  } else if constexpr (packing == Q5_1) {
+    raw.head[0] = u32_at(b);
+    raw.head[1] = u32_at(b + 4);
+    load_bytes<8>(b + 8, raw.codes);
+  } else if constexpr (packing == MXFP4) {
+    raw.head[0] = b[0];
+    load_bytes<1>(b + 1, raw.codes);
+  } else if constexpr (packing == Q2_K) {
+    const uchar* pairs = b + 8 * half + v / 2 * 4 + v % 2;
+    raw.head[0] = u32_at(b + 80);
+    raw.head[1] = pairs[0] | static_cast<uint>(pairs[2]) << 8;
+    load_bytes<4>(b + 16 + half * 32 + v % 2 * 16, raw.codes);
+  } else if constexpr (packing == Q3_K) {
+    const int sixteen = 8 * half + v / 2 * 4 + v % 2;
+    raw.head[0] = u16_at(b + 108);
+    raw.head[1] = scale_q3(b, sixteen) | scale_q3(b, sixteen + 2) << 8;
+    load_bytes<2>(b + 32 + half * 32 + v % 2 * 16, raw.codes);
+    load_bytes<2>(b + v % 2 * 16, raw.extra);
+  } else if constexpr (packing == Q4_K || packing == Q5_K) {
+    load_bytes<8>(b, raw.head);
+    load_bytes<8>(b + (packing == Q5_K ? 48 : 16) + u * 16, raw.codes);
+    if constexpr (packing == Q5_K) load_bytes<8>(b + 16 + u % 2 * 16, raw.extra);
+  } else if constexpr (packing == Q6_K) {
+    const uchar* scales = b + 192 + 8 * half + v;
+    raw.head[0] = u16_at(b + 208);
+    raw.head[1] = scales[0] | static_cast<uint>(scales[4]) << 8;
+    load_bytes<2>(b + half * 64 + v * 16, raw.codes);
+    load_bytes<2>(b + 128 + half * 32 + v % 2 * 16, raw.extra);
+  } else if constexpr (packing == IQ4_XS) {
+    const Two head = *reinterpret_cast<const Two*>(b);
+    raw.head[0] = head.w[0], raw.head[1] = head.w[1];
+    load_bytes<8>(b + 8 + u * 16, raw.codes);
   }
 }
 
-// Of 8 pairs of a scale (`of` 0) and a minimum (`of` 4), 6 bits each, in 12 bytes.
-DEVICE int six_bits(const uchar* p, int group, int of) {
-  if (group < 4) return p[of + group] & 63;
-  return (p[4 + group] >> of & 15) | p[of + group - 4] >> 6 << 4;
+DEVICE float low_half(uint word) { return f16_to_float(static_cast<ushort>(word)); }
+DEVICE float high_half(uint word) { return f16_to_float(static_cast<ushort>(word >> 16)); }
+
+template <int packing>
+DEVICE constexpr bool has_nibbles() {
+  return packing != Q8_0 && packing != Q2_K && packing != Q3_K;
 }
 
-// Blocks of 256.
+// Bits that aren't beside their codes.
 template <int packing>
-DEVICE Parts parts_of_256(const uchar* b, int j) {
+DEVICE void add_bits(const Raw& raw, int u, int h, Parts& parts) {
+  const int half = u / 4, v = u % 4;
+  UNROLL for (int i = 0; i < 4; ++i) {
+    if constexpr (packing == Q5_0 || packing == Q5_1) {
+      parts.codes[i] |= spread_4(raw.head[1] >> (16 * h + 4 * i)) << 4;
+    } else if constexpr (packing == Q5_K) {
+      parts.codes[i] |= ((raw.extra[i] >> (u / 2 * 2 + h)) & 0x01010101u) << 4;
+    } else if constexpr (packing == Q6_K) {
+      parts.codes[i] |= ((raw.extra[i] >> (4 * h + v / 2 * 2)) & 0x03030303u) << 4;
+    } else if constexpr (packing == Q3_K) {
+      parts.codes[i] |= ((raw.extra[i] >> (4 * half + v / 2 * 2 + h)) & 0x01010101u) << 2;
+    } else if constexpr (packing == IQ4_NL || packing == IQ4_XS) {
+      parts.codes[i] = level_iq4(parts.codes[i]);
+    } else if constexpr (packing == MXFP4) {
+      parts.codes[i] = level_e2m1(parts.codes[i]);
+    }
+  }
+}
+
+// The half h of unit u of a block.
+template <int packing>
+DEVICE Parts parts_of_unit(const Raw& raw, int u, int h) {
   Parts parts;
-  const int group = j / 32, half = j / 128, quarter = j % 128 / 32;
-  uint extra[4];
+  UNROLL for (int i = 0; i < 4; ++i) {
+    if constexpr (packing == Q8_0) {
+      parts.codes[i] = (h == 0 ? raw.codes[i] : raw.extra[i]) ^ 0x80808080u;
+    } else if constexpr (has_nibbles<packing>()) {
+      parts.codes[i] = (raw.codes[i] >> (4 * h)) & 0x0f0f0f0fu;
+    } else {
+      parts.codes[i] = (raw.codes[i] >> (u % 4 / 2 * 4 + 2 * h)) & 0x03030303u;
+    }
+  }
+  add_bits<packing>(raw, u, h, parts);
+  parts.scale = low_half(raw.head[0]);
   parts.minimum = 0.0f;
-  if constexpr (packing == Q2_K) {
-    load_bytes<4>(b + 16 + half * 32 + j % 32, parts.codes);
-    UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] = (parts.codes[i] >> (2 * quarter)) & 0x03030303u;
-    const int pair = b[j / 16];
-    parts.scale = half_at(b + 80) * static_cast<float>(pair & 15);
-    parts.minimum = -half_at(b + 82) * static_cast<float>(pair >> 4);
+  const uint own = (raw.head[1] >> (8 * h)) & 255u;  // of the packings that have a scale for 16
+  if constexpr (packing == Q4_1 || packing == Q5_1) {
+    parts.minimum = high_half(raw.head[0]);
+  } else if constexpr (packing == Q2_K) {
+    parts.scale *= static_cast<float>(own & 15u);
+    parts.minimum = -high_half(raw.head[0]) * static_cast<float>(own >> 4);
   } else if constexpr (packing == Q3_K) {
-    const int sixteen = j / 16;
-    load_bytes<2>(b + 32 + half * 32 + j % 32, parts.codes);
-    load_bytes<2>(b + j % 32, extra);
-    UNROLL for (int i = 0; i < 4; ++i) {
-      parts.codes[i] = ((parts.codes[i] >> (2 * quarter)) & 0x03030303u) | ((extra[i] >> group) & 0x01010101u) << 2;
-    }
-    const int scale =
-        (b[96 + sixteen % 8] >> (sixteen / 8 * 4) & 15) | (b[104 + sixteen % 4] >> (sixteen / 4 * 2) & 3) << 4;
-    parts.scale = half_at(b + 108) * static_cast<float>(scale - 32);
-  } else if constexpr (packing == Q4_K || packing == Q5_K) {
-    load_nibbles<8>(b + (packing == Q5_K ? 48 : 16) + group / 2 * 32 + j % 32, group & 1, parts.codes);
-    if constexpr (packing == Q5_K) {
-      load_bytes<8>(b + 16 + j % 32, extra);
-      UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] |= ((extra[i] >> group) & 0x01010101u) << 4;
-    }
-    parts.scale = half_at(b) * static_cast<float>(six_bits(b + 4, group, 0));
-    parts.minimum = -half_at(b + 2) * static_cast<float>(six_bits(b + 4, group, 4));
+    parts.scale *= static_cast<float>(static_cast<int>(own) - 32);
   } else if constexpr (packing == Q6_K) {
-    load_nibbles<2>(b + half * 64 + quarter % 2 * 32 + j % 32, quarter / 2, parts.codes);
-    load_bytes<2>(b + 128 + half * 32 + j % 32, extra);
-    UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] |= ((extra[i] >> (2 * quarter)) & 0x03030303u) << 4;
-    parts.scale = half_at(b + 208) * static_cast<float>(static_cast<signed char>(b[192 + j / 16]));
-  } else {  // IQ4_XS
-    load_nibbles<8>(b + 8 + group * 16, j / 16 % 2, parts.codes);
-    UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] = level_iq4(parts.codes[i]);
-    const int scale = (b[4 + group / 2] >> (group % 2 * 4) & 15) | (b[2 + group / 4] >> (group % 4 * 2) & 3) << 4;
-    parts.scale = half_at(b) * static_cast<float>(scale - 32);
+    parts.scale *= static_cast<float>(static_cast<signed char>(own));
+  } else if constexpr (packing == Q4_K || packing == Q5_K) {
+    const int shift = (u / 2 * 2 + h) % 4 * 8;  // 8 scales and minima, 6 bits each, in 12 bytes
+    const uint a = raw.head[1] >> shift, b = raw.head[2] >> shift, c = raw.head[3] >> shift;
+    const uint scale = u < 4 ? a & 63u : (c & 15u) | (a >> 2 & 48u);
+    const uint minimum = u < 4 ? b & 63u : (c >> 4 & 15u) | (b >> 2 & 48u);
+    parts.scale *= static_cast<float>(scale);
+    parts.minimum = -high_half(raw.head[0]) * static_cast<float>(minimum);
+  } else if constexpr (packing == IQ4_XS) {
+    const uint scale = (raw.head[1] >> (4 * u) & 15u) | (raw.head[0] >> (16 + 2 * u) & 3u) << 4;
+    parts.scale *= static_cast<float>(static_cast<int>(scale) - 32);
+  } else if constexpr (packing == MXFP4) {  // half of 2^(e - 127), as the codes are doubled
+    const uint e = raw.head[0];
+    parts.scale = __uint_as_float(e > 1 ? (e - 1) << 23 : 0x200000u << e);
   }
   return parts;
 }
 
-// Bytes of a block, and its elements; 0 for packings with planes.
+// Each rounded once: scale * code is exact where there's a minimum.
 template <int packing>
-DEVICE constexpr int block_bytes() {
-  constexpr int bytes[] = {0, 18, 20, 34, 22, 24, 144, 210, 84, 110, 176, 18, 136, 17};
-  return packing <= MXFP4 ? bytes[packing] : 0;
-}
-template <int packing>
-DEVICE constexpr int block_elements() {
-  const bool large = (packing >= Q4_K && packing <= Q5_K) || packing == IQ4_XS;
-  return packing > MXFP4 ? 0 : large ? 256 : 32;
+DEVICE void values_of(const Parts& parts, float (&values)[16]) {
+  UNROLL for (int i = 0; i < 16; ++i) {
+    const float code = byte_less(parts.codes[i / 4], i % 4, less_of<packing>());
+    values[i] = has_minimum<packing>() ? fmaf(parts.scale, code, parts.minimum) : parts.scale * code;
+  }
 }
 
+// The block of a unit of a row.
 template <int packing>
-DEVICE Parts parts_16(const Weight& w, long row, int column) {
-  constexpr int block = block_elements<packing>();
-  if constexpr (packing == ROW_INT8) {
-    Parts parts;
-    load_bytes<8>(w.data + row * w.columns + column, parts.codes);
-    UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] ^= 0x80808080u;
-    parts.scale = scale_at(w, row * groups_of(w) + group_of(w, column));
-    parts.minimum = 0.0f;
-    return parts;
-  } else {
-    const uchar* b = w.data + (row * (static_cast<uint>(w.columns) / block) + column / block) * block_bytes<packing>();
-    if constexpr (block == 32) return parts_of_32<packing>(b, column % block);
-    else return parts_of_256<packing>(b, column % block);
-  }
+DEVICE const uchar* block_at(const Weight& w, long row, int unit) {
+  constexpr int units = units_of_block<packing>();
+  const long before = row * (static_cast<uint>(w.columns) / (32 * units)) + unit / units;
+  return w.data + before * block_bytes<packing>();
 }
 
 // ---------------------------------------------------------------- the others
@@ -328,13 +386,18 @@ DEVICE void gptq_16(const Weight& w, long row, int column, float (&values)[16]) 
 // Of `row`, from `column` on, a multiple of 16.
 template <int packing>
 DEVICE void weight_16(const Weight& w, long row, int column, float (&values)[16]) {
-  if constexpr (has_parts<packing>()) {
-    const Parts parts = parts_16<packing>(w, row, column);
-    UNROLL for (int i = 0; i < 16; ++i) {
-      const float code = byte_less(parts.codes[i / 4], i % 4, less_of<packing>());
-      // scale * code is exact where there's a minimum: this rounds the sum once.
-      values[i] = has_minimum<packing>() ? fmaf(parts.scale, code, parts.minimum) : parts.scale * code;
-    }
+  if constexpr (is_of_blocks<packing>()) {
+    Raw raw;
+    const int unit = unit_of<packing>(column), u = unit % units_of_block<packing>();
+    load_unit<packing>(block_at<packing>(w, row, unit), u, raw);
+    values_of<packing>(parts_of_unit<packing>(raw, u, half_of<packing>(column)), values);
+  } else if constexpr (packing == ROW_INT8) {
+    Parts parts;
+    load_bytes<8>(w.data + row * w.columns + column, parts.codes);
+    UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] ^= 0x80808080u;
+    parts.scale = scale_at(w, row * groups_of(w) + group_of(w, column));
+    parts.minimum = 0.0f;
+    values_of<packing>(parts, values);
   } else if constexpr (packing == F8_BLOCK) {
     uint codes[4];
     load_bytes<8>(w.data + row * w.columns + column, codes);
