@@ -71,6 +71,10 @@ void run_node(const CUgraphNode_st& node) {
       const CUDA_MEMSET_NODE_PARAMS& set = node.memset;
       for (std::size_t y = 0; y < set.height; ++y) {
         auto* const row = reinterpret_cast<unsigned char*>(set.dst + y * set.pitch);
+        if (set.elementSize == 1) {
+          std::memset(row, static_cast<int>(set.value), set.width);
+          continue;
+        }
         for (std::size_t x = 0; x < set.width; ++x) std::memcpy(row + x * set.elementSize, &set.value, set.elementSize);
       }
       return;
