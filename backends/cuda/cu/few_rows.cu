@@ -66,7 +66,7 @@ DEVICE void x_pairs(const Tensor& x, const FewRows& p, long at, uint (&pairs)[8]
 // Of two rows of the weight what a unit holds, brought ahead of its arithmetic where it lies in blocks.
 template <int packing>
 struct Brought {
-  Raw raw[2];
+  RawUnit raw[2];
   DEVICE_MEMBER void bring(const Weight& w, const long (&row)[2], int unit, int columns) {
     if constexpr (is_of_blocks<packing>()) {
       if (unit * 32 >= columns) return;
