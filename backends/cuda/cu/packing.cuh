@@ -1,5 +1,5 @@
-// Expanding quantised weights: 16 neighbours of a row, each rounded once to fp32. The meaning of each packing is that of
-// ops/ref/packing.h. Columns are a multiple of 16, planes begin at multiples of 8 bytes.
+// Expanding quantised weights: 16 neighbours of a row, each rounded once to fp32. The meaning of each packing is that
+// of ops/ref/packing.h. Columns are a multiple of 16, planes begin at multiples of 8 bytes.
 #pragma once
 
 #include "backends/cuda/cu/common.cuh"
@@ -84,8 +84,8 @@ DEVICE float byte_less(uint word, int byte, float less) {
 }
 
 // ---------------------------------------------------------------- units of 32
-// Elements that share bytes, 16 and 16 neighbours: what a lane of the products takes at a time. A row's units are counted
-// from its beginning; a block is one or 8.
+// Elements that share bytes, 16 and 16 neighbours: what a lane of the products takes at a time. A row's units are
+// counted from its beginning; a block is one or 8.
 template <int packing>
 DEVICE constexpr int block_bytes() {
   constexpr int bytes[] = {0, 18, 20, 34, 22, 24, 144, 210, 84, 110, 176, 18, 136, 17};
