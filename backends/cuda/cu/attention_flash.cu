@@ -1,0 +1,182 @@
+// attention and attention_paged on the matrix units, for many rows (Dao, "FlashAttention-2", 2023).
+//
+// A block takes 16 MT rows of entries (attention.cuh) for each of its warps and streams over KEYS keys at a time: keys of the
+// next tile come while this one's weights are made, values while its scores are. Tiles of keys begin at multiples of KEYS
+// from the sequence's first key, so a row's sums don't depend on the rows beside it.
+#include "backends/cuda/cu/attention_mma.cuh"
+
+namespace {
+
+struct Arguments {
+  const Tensor &q, &k, &v, &table, &bounds_q, &bounds_k, &sinks, &mask, &out, &lse;
+  const AttentionSizes& s;
+};
+
+// A block's entries.
+struct Tile {
+  Place place;
+  Keys keys;
+  int kv_head, group, first_entry, entries;
+  long shift;
+  Span span;
+  DEVICE_MEMBER long row(int e) const { return place.first_row + (first_entry + e) / group; }
+  DEVICE_MEMBER int head(int e) const { return kv_head * group + (first_entry + e) % group; }
+  DEVICE_MEMBER long position(int e) const { return (first_entry + e) / group + shift; }
+};
+// False: there is none.
+DEVICE bool find_tile(Tile& tile, int entries, const Arguments& a) {
+  tile.kv_head = blockIdx.y;
+  tile.group = static_cast<int>(a.s.heads / a.s.kv_heads);
+  // The last tiles of a sequence see most, and begin first.
+  tile.place = place_of(gridDim.x - 1 - blockIdx.x, tile.group, entries, a.bounds_q.as<int>(),
+                        static_cast<int>(a.s.q_rows), static_cast<int>(a.s.sequences));
+  const int left = tile.place.rows * tile.group - tile.place.tile * entries;
+  if (left <= 0) return false;
+  tile.keys = keys_of_sequence(tile.place.sequence, tile.kv_head, a.table, a.bounds_k, a.s);
+  tile.first_entry = tile.place.tile * entries;
+  tile.entries = left < entries ? left : entries;
+  tile.shift = tile.keys.count - tile.place.rows;
+  tile.span = keys_of(tile.position(0), tile.position(tile.entries - 1), tile.keys.count, a.s);
+  return true;
+}
+
+template <int MT, int D>
+DEVICE void write_rows(float (&sums)[MT][D / 8][4], Softmax<MT>& state, const Tile& tile, const Rows& rows, int warp_row,
+                       const Arguments& a) {
+  const int lane = threadIdx.x % 32;
+  const AttentionSizes& s = a.s;
+  UNROLL for (int m = 0; m < MT; ++m) {
+    UNROLL for (int half = 0; half < 2; ++half) {
+      float sum = state.sum[m][half];
+      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      const int own = m * 16 + half * 8 + lane / 4;
+      const int e = warp_row + own;
+      if (e >= tile.entries) continue;
+      const long row = tile.row(e);
+      const int head = tile.head(e);
+      // All of a row's scores may be -infinity.
+      if (sum == 0.0f && sees_any(rows.spans[own], row, a.mask, s)) sum = 1.0f;
+      const Finish finish = finish_row(state.peak[m][half] * units_of(s).natural, sum, a.sinks, head, s);
+      if (a.lse.here() && lane % 4 == 0) a.lse.as<float>()[row * s.lse[0] + head * s.lse[1]] = finish.lse;
+      const long begin = row * s.out[0] + head * s.out[1];
+      UNROLL for (int n = 0; n < D / 8; ++n) {
+        const int d = n * 8 + lane % 4 * 2;
+        if (d >= s.value_dim) continue;
+        put_pair(a.out, begin + d * s.out[2], s.out[2], sums[m][n][2 * half] * finish.factor,
+                 sums[m][n][2 * half + 1] * finish.factor);
+      }
+    }
+  }
+}
+
+template <typename F, int D, int DV, int KEYS, int WARPS, int MT>
+struct Flash {
+  static constexpr int entries = 16 * MT * WARPS, threads = 32 * WARPS;
+
+  ushort *queries, *keys, *values;
+  Span* spans;
+  Tile tile;
+
+  DEVICE_MEMBER void load_keys(int begin, const Arguments& a) const {
+    copy_rows<KEYS, D, threads>(keys, a.k, tile.keys.count - begin, static_cast<int>(a.s.head_dim),
+                                [&](int j) { return tile.keys.place.row(a.s.k, begin + j); });
+    copy_async_commit();
+  }
+  DEVICE_MEMBER void load_values(int begin, const Arguments& a) const {
+    copy_rows<KEYS, DV, threads>(values, a.v, tile.keys.count - begin, static_cast<int>(a.s.value_dim),
+                                 [&](int j) { return tile.keys.place.row(a.s.v, begin + j); });
+    copy_async_commit();
+  }
+
+  // Streams over the keys; `carefully`: what a row doesn't see may be infinite or NaN.
+  DEVICE_MEMBER void stream(float (&sums)[MT][DV / 8][4], Softmax<MT>& state, const Rows& rows, int warp_row,
+                            bool carefully, const Arguments& a) const {
+    const int lane = threadIdx.x % 32;
+    const float of_two = units_of(a.s).of_two;
+    const int last_entry = warp_row + 16 * MT < tile.entries ? warp_row + 16 * MT : tile.entries;
+    const long low = tile.position(warp_row), high = tile.position(last_entry - 1);
+    const ushort* const own = of_rows(queries + warp_row * (D + kRowPad), D + kRowPad, lane);
+    UNROLL for (int m = 0; m < MT; ++m) {
+      UNROLL for (int n = 0; n < DV / 8; ++n) {
+        UNROLL for (int i = 0; i < 4; ++i) sums[m][n][i] = 0.0f;
+      }
+    }
+    state.clear();
+    const int first = tile.span.first / KEYS * KEYS;
+    if (first < tile.span.last) load_keys(first, a);
+    for (int begin = first; begin < tile.span.last; begin += KEYS) {
+      copy_async_wait<0>();
+      __syncthreads();  // keys are here, and the values of before have been read
+      load_values(begin, a);
+      float scores[MT][KEYS / 8][4] = {};
+      multiply_turned<F, D, MT, KEYS>(scores, keys, lane, [&](uint(&to)[4], int m, int step) {
+        ldmatrix_x4(to, own + m * 16 * (D + kRowPad) + step * 16);
+      });
+      copy_async_wait<0>();
+      __syncthreads();  // values are here, and the keys have been read
+      if (begin + KEYS < tile.span.last) load_keys(begin + KEYS, a);
+      cap_scores(scores, a.s);
+      const bool whole = all_see(low, high, begin, begin + KEYS, tile.keys.count, a.s);
+      if (!whole) hide(scores, begin, lane, rows, a.mask, a.s);
+      soften(scores, state, sums, of_two);
+      if (carefully && !whole) {
+        add_weighted<F, DV, MT, KEYS>(sums, scores, values, lane, true);
+        add_not_finite<F, DV, MT>(sums, values, begin, KEYS, lane, rows, a.mask, a.s);
+      } else {
+        add_weighted<F, DV, MT, KEYS>(sums, scores, values, lane);
+      }
+    }
+  }
+
+  DEVICE_MEMBER void run(ushort* memory, int* not_finite, const Arguments& a) {
+    if (!find_tile(tile, entries, a)) return;
+    queries = memory;
+    keys = queries + entries * (D + kRowPad);
+    values = keys + KEYS * (D + kRowPad);
+    spans = reinterpret_cast<Span*>(values + KEYS * (DV + kRowPad));
+    copy_rows<entries, D, threads>(queries, a.q, tile.entries, static_cast<int>(a.s.head_dim),
+                                   [&](int e) { return tile.row(e) * a.s.q[0] + tile.head(e) * a.s.q[1]; });
+    copy_async_commit();
+    for (int e = threadIdx.x; e < entries; e += threads) {
+      const long position = tile.position(e);
+      spans[e] = e < tile.entries ? keys_of(position, position, tile.keys.count, a.s) : Span{0, 0};
+    }
+    if (threadIdx.x == 0) *not_finite = 0;
+    __syncthreads();
+    const int warp_row = threadIdx.x / 32 * 16 * MT;
+    const Rows rows = {spans + warp_row, tile.place.first_row, tile.first_entry + warp_row, tile.group};
+    float sums[MT][DV / 8][4];
+    Softmax<MT> state;
+    for (int pass = 0; pass < 2; ++pass) {
+      stream(sums, state, rows, warp_row, pass != 0, a);
+      if (!all_finite(sums)) *not_finite = 1;
+      __syncthreads();
+      if (*not_finite == 0) break;
+    }
+    write_rows<MT, DV>(sums, state, tile, rows, warp_row, a);
+  }
+};
+
+}  // namespace
+
+#define FLASH(name, F, D, DV, KEYS, WARPS, MT, blocks)                                                                  \
+  KERNEL_BOUNDED(attention_flash_##name, 32 * WARPS, blocks)                                                            \
+  (Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks, Tensor mask, Tensor out, \
+   Tensor lse, float* partial, AttentionSizes s) {                                                                      \
+    DYNAMIC_SHARED(ushort, memory);                                                                                     \
+    SHARED int not_finite;                                                                                              \
+    Flash<F, D, DV, KEYS, WARPS, MT> flash;                                                                             \
+    flash.run(memory, &not_finite, {q, k, v, table, bounds_q, bounds_k, sinks, mask, out, lse, s});                     \
+  }
+
+FLASH(bf16_64, Bf16, 64, 64, 64, 4, 2, 2)
+FLASH(bf16_96, Bf16, 96, 96, 64, 4, 2, 2)
+FLASH(bf16_128, Bf16, 128, 128, 64, 4, 2, 2)
+FLASH(bf16_192, Bf16, 192, 128, 64, 4, 2, 2)
+FLASH(bf16_256, Bf16, 256, 256, 64, 8, 1, 1)
+FLASH(f16_64, F16x2, 64, 64, 64, 4, 2, 2)
+FLASH(f16_96, F16x2, 96, 96, 64, 4, 2, 2)
+FLASH(f16_128, F16x2, 128, 128, 64, 4, 2, 2)
+FLASH(f16_192, F16x2, 192, 128, 64, 4, 2, 2)
+FLASH(f16_256, F16x2, 256, 256, 64, 8, 1, 1)
