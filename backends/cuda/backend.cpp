@@ -85,22 +85,22 @@ tern_backend make_table() {
   t.recipe_destroy = unsupported;
   t.recipe_save = unsupported;
   t.recipe_load = unsupported;
-  t.comm_unique_id = unsupported;
-  t.comm_init = unsupported;
-  t.comm_split = unsupported;
-  t.comm_info = unsupported;
-  t.all_reduce = unsupported;
-  t.all_gather = unsupported;
-  t.reduce_scatter = unsupported;
-  t.broadcast = unsupported;
-  t.all_to_all = unsupported;
-  t.send = unsupported;
-  t.receive = unsupported;
-  t.group_begin = unsupported;
-  t.group_end = unsupported;
-  t.comm_async_error = unsupported;
-  t.comm_abort = unsupported;
-  t.comm_destroy = unsupported;
+  t.comm_unique_id = comm_unique_id;
+  t.comm_init = comm_init;
+  t.comm_split = comm_split;
+  t.comm_info = comm_info;
+  t.all_reduce = all_reduce;
+  t.all_gather = all_gather;
+  t.reduce_scatter = reduce_scatter;
+  t.broadcast = broadcast;
+  t.all_to_all = all_to_all;
+  t.send = send;
+  t.receive = receive;
+  t.group_begin = group_begin;
+  t.group_end = group_end;
+  t.comm_async_error = comm_async_error;
+  t.comm_abort = comm_abort;
+  t.comm_destroy = comm_destroy;
   return t;
 }
 

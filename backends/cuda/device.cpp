@@ -161,6 +161,7 @@ tern_status memory_info(tern_device device, tern_memory_info* info) {
     const std::uint64_t in_budget = __atomic_load_n(&budget.in_use, __ATOMIC_RELAXED);
     filled.free = std::min<std::uint64_t>(free, budget.total - std::min(budget.total, in_budget));
     filled.in_use_by_process = __atomic_load_n(&held.in_use, __ATOMIC_RELAXED);
+    filled.comm_bytes = device->state->comm_bytes;
     filled.peak_by_process = __atomic_load_n(&held.peak, __ATOMIC_RELAXED);
     return give_info(info, filled);
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/interface.h"
+#include "backends/cuda/nccl.h"
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/text.h"
 
@@ -51,6 +52,17 @@ void add_kernels(std::vector<Finding>& findings) {
                                          "; drivers from CUDA 12.0 on take them")});
 }
 
+void add_collectives(std::vector<Finding>& findings, std::size_t devices) {
+  if (!missing_nccl().empty()) {
+    findings.push_back({devices > 1 ? TERN_LOG_WARN : TERN_LOG_INFO, missing_nccl()});
+    return;
+  }
+  int version = 0;
+  (void)nccl().GetVersion(&version);
+  findings.push_back({TERN_LOG_INFO, cat("NCCL ", version / 10000, ".", version % 10000 / 100, ".", version % 100,
+                                         " joins the devices")});
+}
+
 void add_device(std::vector<Finding>& findings, const Facts& facts, std::size_t ordinal) {
   findings.push_back({TERN_LOG_INFO, cat("cuda:", ordinal, ": ", facts.name, ", ", facts.memory_bytes >> 20,
                                          " MiB, compute capability ", facts.major, ".", facts.minor, ", at ",
@@ -75,6 +87,7 @@ std::vector<Finding> examine() {
   findings.push_back({TERN_LOG_INFO, cat("the driver's version, and that of CUDA: ", driver_version())});
   for (std::size_t i = 0; i < found.devices.size(); ++i) add_device(findings, found.devices[i].facts, i);
   add_kernels(findings);
+  add_collectives(findings, found.devices.size());
   return findings;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "backends/cuda/error.h"
+#include "backends/cuda/nccl.h"
 #include "backends/cuda/text.h"
 
 namespace tern::cuda {
@@ -138,6 +139,10 @@ void fill_info(const Facts& facts, tern_device_info& info) {
   if (facts.peer_mask != 0) info.capabilities |= TERN_CAP_PEER_COPY;
   // Where the device has memory of its own, weights that are read over the bus at each step would be slow: they're copied.
   info.capabilities |= facts.host_memory ? TERN_CAP_IMPORT_HOST : TERN_CAP_IPC;
+  if (facts.described || missing_nccl().empty()) {
+    info.capabilities |= TERN_CAP_COLLECTIVES | TERN_CAP_COMM_ABORT;
+    info.comm_bytes = std::uint64_t{256} << 20;
+  }
   put_text({info.name, sizeof info.name}, facts.name);
   put_text({info.arch, sizeof info.arch}, cat("sm_", facts.capability()));
   put_text({info.driver_version, sizeof info.driver_version}, facts.driver_version);

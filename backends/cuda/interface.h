@@ -74,4 +74,30 @@ tern_status bind(tern_plan plan, const tern_bind_args* args, tern_bound* bound);
 tern_status launch(tern_bound bound, const tern_host_args* host_args, tern_stream stream, uint64_t* node);
 tern_status unbind(tern_bound bound);
 
+// comm.cpp
+tern_status comm_unique_id(tern_comm_id* id);
+tern_status comm_init(tern_device device, const tern_comm_id* id, int32_t ranks, int32_t rank,
+                      const tern_comm_options* options, tern_comm* comm);
+tern_status comm_split(tern_comm comm, int32_t color, int32_t key, const tern_comm_options* options, tern_comm* part);
+tern_status comm_info(tern_comm comm, tern_comm_info* info);
+tern_status comm_async_error(tern_comm comm, tern_text reason);
+tern_status comm_abort(tern_comm comm);
+tern_status comm_destroy(tern_comm comm);
+
+// collective.cpp
+tern_status all_reduce(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype, int32_t reduce,
+                       tern_stream stream);
+tern_status all_gather(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
+                       tern_stream stream);
+tern_status reduce_scatter(tern_comm comm, tern_plane dst, tern_plane src, uint64_t count, tern_dtype dtype,
+                           int32_t reduce, tern_stream stream);
+tern_status broadcast(tern_comm comm, tern_plane data, uint64_t count, tern_dtype dtype, int32_t root,
+                      tern_stream stream);
+tern_status all_to_all(tern_comm comm, tern_plane dst, tern_plane src, const uint64_t* send_counts,
+                       const uint64_t* receive_counts, tern_dtype dtype, tern_stream stream);
+tern_status send(tern_comm comm, tern_plane src, uint64_t count, tern_dtype dtype, int32_t peer, tern_stream stream);
+tern_status receive(tern_comm comm, tern_plane dst, uint64_t count, tern_dtype dtype, int32_t peer, tern_stream stream);
+tern_status group_begin(tern_comm comm);
+tern_status group_end(tern_comm comm);
+
 }  // namespace tern::cuda

@@ -49,8 +49,8 @@ ProductSpec panel_spec(const tern_op_desc& op) {
   return spec;
 }
 std::uint64_t panel_bytes(const ProductSpec& spec) {
-  const auto elements = static_cast<std::uint64_t>(spec.n * spec.k);
-  return static_cast<std::uint64_t>(round_up(static_cast<std::int64_t>(elements * tern_plugin_dtype_bytes(spec.compute)), 256));
+  const auto bytes = static_cast<std::int64_t>(tern_plugin_dtype_bytes(spec.compute));
+  return static_cast<std::uint64_t>(round_up(spec.n * spec.k * bytes, 256));
 }
 
 bool takes_few(const PlanDesc& desc) {

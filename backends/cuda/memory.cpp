@@ -5,6 +5,7 @@
 #include <random>
 
 #include "backends/cuda/interface.h"
+#include "backends/cuda/nccl.h"
 #include "backends/cuda/runtime.h"
 #include "backends/cuda/text.h"
 
@@ -119,6 +120,7 @@ tern_status buffer_create(tern_device device, uint64_t bytes, uint32_t flags, te
     std::uint32_t known = 0;
     if (state.facts.virtual_memory) known |= TERN_BUFFER_RECLAIMABLE;
     if (!state.facts.host_memory) known |= TERN_BUFFER_SHAREABLE;
+    if (missing_nccl().empty()) known |= TERN_BUFFER_COLLECTIVES;  // NCCL takes every buffer as it is
     if ((flags & ~known) != 0) {
       return fail(TERN_UNSUPPORTED, cat("buffer_create: this device makes no buffers with flags ", flags & ~known));
     }

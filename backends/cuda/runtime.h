@@ -109,6 +109,7 @@ struct DeviceState {
   Modules modules;
   Profile profile;
   tern_plugin_memory memory{};  // of the whole process
+  std::atomic<std::uint64_t> comm_bytes{0};  // of it, what communicators take
   std::mutex mutex;
   std::unordered_set<void*> host_blocks;  // from host_alloc
 
@@ -204,6 +205,7 @@ struct Stream {
   bool dry = false;                    // it writes alone, and queues nothing
   tern_status failed = TERN_OK;        // final for the stream
   std::string failure;
+  std::vector<std::shared_ptr<std::atomic<bool>>> aborted;  // of the communicators that it has collectives of
   [[nodiscard]] Recording* recording() {
     if (capture && capture->ended) capture.reset();
     return capture.get();

@@ -139,6 +139,12 @@ tern_status stream_synchronize(tern_stream stream) {
       return fail(TERN_INVALID_ARGUMENT, "stream_synchronize: the stream is being captured");
     }
     check_stream(*stream, api.StreamSynchronize(stream->handle), "waiting for a stream");
+    const auto is_set = [](const auto& aborted) { return aborted->load(); };
+    if (std::any_of(stream->aborted.begin(), stream->aborted.end(), is_set)) {
+      stream->failed = TERN_ASYNC_ERROR;
+      stream->failure = "a collective on this stream was aborted with its communicator";
+      return fail(stream->failed, stream->failure);
+    }
     return TERN_OK;
   });
 }

@@ -18,6 +18,7 @@ struct Expanded {
   std::int32_t columns;
   std::int64_t row, column;
   std::int64_t first_row, first_column, rows;
+  std::int64_t part_rows, part_step, part;
 };
 
 bool expands_planes(const tern_tensor_desc& weight, std::string& reason) {
@@ -124,7 +125,9 @@ void expand_weight(Call call, const TensorView& weight, const Expansion& part) {
     call.arg(packed_weight(weight));
   }
   call.arg(Expanded{part.out, part.out_dtype, static_cast<std::int32_t>(part.columns), part.out_row, part.out_column,
-                    part.first_row, part.first_column, part.rows});
+                    part.first_row, part.first_column, part.rows,
+                    part.part_rows > 0 ? part.part_rows : std::max<std::int64_t>(part.rows, 1), part.part_step,
+                    part.out_part});
   call.run(part.rows * parts_of(part.columns, numbers ? 1 : kStep), kPlainThreads);
 }
 

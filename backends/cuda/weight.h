@@ -31,6 +31,9 @@ struct PackedWeight {
 struct Expansion {
   std::int64_t first_row = 0, rows = 0;
   std::int64_t first_column = 0, columns = 0;  // both multiples of 16 where the weight is quantised
+  // Rows come in parts of so many, each of which begins so many rows of the weight, and so many elements of the result,
+  // after the one before; 0: there's one part.
+  std::int64_t part_rows = 0, part_step = 0, out_part = 0;
   Place out = 0;
   tern_dtype out_dtype = TERN_F32;
   std::int64_t out_row = 0, out_column = 1;

@@ -2,6 +2,7 @@
 // single elements elsewhere. All of a thread's loads come before its stores, so an output may share an input's memory.
 #pragma once
 
+#include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/vectors.cuh"
 
 struct Dense {
@@ -21,16 +22,6 @@ struct Eight {
   int count;
 };
 
-// 64-bit divisions cost as much as the rest of a thread's work.
-DEVICE void divide(long number, long by, bool small, long& quotient, long& rest) {
-  if (small) {
-    quotient = static_cast<uint>(number) / static_cast<uint>(by);
-    rest = static_cast<uint>(number) % static_cast<uint>(by);
-  } else {
-    quotient = number / by;
-    rest = number % by;
-  }
-}
 DEVICE bool is_small(const Walk& walk) { return walk.units <= 0x7fffffffL && walk.inner <= 0x7fffffffL; }
 
 // What the unit-th thread of all has; units of a warp are neighbours.

@@ -1,3 +1,4 @@
+#include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/vectors.cuh"
 
 struct DropoutSizes {
@@ -8,11 +9,9 @@ struct DropoutSizes {
 // A thread has W features of a row: two counters' bits.
 KERNEL(dropout)(Tensor x, const ulong* keys, const uchar* mask, Tensor y, DropoutSizes s, uint site, float rate,
                 float factor) {
-  const long unit = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const bool small = s.rows * s.chunks <= 0x7fffffffL;
-  const long row = small ? static_cast<uint>(unit) / static_cast<uint>(s.chunks) : unit / s.chunks;
-  if (row >= s.rows) return;
-  const long c = (unit - row * s.chunks) * W, left = s.width - c;
+  long row, chunk;
+  if (!find_part(s.rows, s.chunks, row, chunk)) return;
+  const long c = chunk * W, left = s.width - c;
   const Floats values = fetch(x, row * s.x[0] + c * s.x[1], s.x[1], left);
   Floats kept;
   if (mask != nullptr) {

@@ -1,6 +1,6 @@
-// Few rows of x by a quantised weight [n, k], whose numbers are expanded where they're multiplied, so that it's read once and
-// as it is stored. Up to 8 rows of x go together. Which lane adds what depends on n and k alone: a row's bits are the same
-// whatever there is beside it.
+// Few rows of x by a quantised weight [n, k], whose numbers are expanded where they're multiplied, so that it's read
+// once and as it is stored. Up to 8 rows of x go together. Which lane adds what depends on n and k alone: a row's bits
+// are the same whatever there is beside it.
 #include "backends/cuda/cu/packing.cuh"
 #include "backends/cuda/cu/tensor_cores.cuh"
 
@@ -9,7 +9,7 @@ struct FewRows {
   long x_row, x_sub, x_col;
   long y_row, y_sub, y_col;
   long bias_step, bias_expert;
-  const int* tiles;  // of rows that belong to experts: first, end, expert (-1: none), 0; null: rows are all of one weight's
+  const int* tiles;  // of experts' rows: first, end, expert (-1: none), 0; null: one weight has all rows
   int m, n, k;       // n: of one expert
   int parts;         // rows are [m / parts, parts]
   int x_is_plain;    // x has the dtype that products are computed in, and rows of whole 16 bytes
@@ -32,7 +32,8 @@ DEVICE Rows rows_of_block(const FewRows& p) {
 DEVICE long x_at(const FewRows& p, int row) {
   return p.parts == 1 ? row * p.x_row : row / p.parts * p.x_row + row % p.parts * p.x_sub;
 }
-DEVICE void finish(const Tensor& bias, const Tensor& y, const FewRows& p, const Rows& rows, int row, int column, float sum) {
+DEVICE void finish(const Tensor& bias, const Tensor& y, const FewRows& p, const Rows& rows, int row, int column,
+                   float sum) {
   if (row >= rows.end || column >= p.n) return;
   const long at = (p.parts == 1 ? row * p.y_row : row / p.parts * p.y_row + row % p.parts * p.y_sub) + column * p.y_col;
   if (rows.expert < 0) {
@@ -66,7 +67,7 @@ DEVICE void x_pairs(const Tensor& x, const FewRows& p, long at, uint (&pairs)[8]
 // Of two rows of the weight what a unit holds, brought ahead of its arithmetic where it lies in blocks.
 template <int packing>
 struct Brought {
-  Raw raw[2];
+  RawUnit raw[2];
   DEVICE_MEMBER void bring(const Weight& w, const long (&row)[2], int unit, int columns) {
     if constexpr (is_of_blocks<packing>()) {
       if (unit * 32 >= columns) return;

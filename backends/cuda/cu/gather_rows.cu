@@ -1,3 +1,4 @@
+#include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/vectors.cuh"
 
 struct GatherSizes {
@@ -12,11 +13,9 @@ DEVICE long source_of(const int* index, const GatherSizes& s, long row) {
 
 // Rows of whole, aligned 16 bytes; strides count those. A thread has 16 bytes.
 KERNEL(gather_rows_wide)(const uchar* x, const int* index, uchar* y, GatherSizes s, long row_quads) {
-  const long unit = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const bool small = s.rows * row_quads <= 0x7fffffffL;
-  const long row = small ? static_cast<uint>(unit) / static_cast<uint>(row_quads) : unit / row_quads;
-  if (row >= s.rows) return;
-  const long at = unit - row * row_quads, source = source_of(index, s, row);
+  long row, at;
+  if (!find_part(s.rows, row_quads, row, at)) return;
+  const long source = source_of(index, s, row);
   const Quad none = {0, 0, 0, 0};
   store_quad(y + (row * s.y_row + at) * 16, source >= 0 ? load_quad(x + (source * s.x_row + at) * 16) : none);
 }
@@ -24,9 +23,8 @@ KERNEL(gather_rows_wide)(const uchar* x, const int* index, uchar* y, GatherSizes
 // Elements of any kind and strides, by their bytes: 1, 2, 4 or 8. `walk` is of one row: of y, then of x.
 template <typename Element>
 DEVICE void gather(const Element* x, const int* index, Element* y, const GatherSizes& s, const Walk& walk) {
-  const long unit = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const long row = unit / walk.units, part = unit % walk.units;
-  if (row >= s.rows) return;
+  long row, part;
+  if (!find_part(s.rows, walk.units, row, part)) return;
   const long source = source_of(index, s, row), outer = part / walk.chunks, first = part % walk.chunks * walk.chunk;
   const long last = first + walk.chunk < walk.inner ? first + walk.chunk : walk.inner;
   Element* const to = y + row * s.y_row + walk_row(walk, 0, outer);

@@ -1,4 +1,5 @@
 // Rows of k and v into their blocks. Rows of block 0 are padding: they are left out.
+#include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/vectors.cuh"
 
 // Of k or of v.
@@ -14,10 +15,10 @@ struct KvSizes {
 
 // A thread has W features of a head of a row.
 DEVICE void write_rows(const int* slots, const KvSide& side, const KvSizes& s) {
-  const long index = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const long feature = index % side.chunks * W, unit = index / side.chunks;
-  const long head = unit % side.heads, row = unit / side.heads;
-  if (row >= s.rows) return;
+  long unit, chunk, row, head;
+  if (!find_part(s.rows * side.heads, side.chunks, unit, chunk)) return;
+  divide(unit, side.heads, s.rows * side.heads <= 0x7fffffffL, row, head);
+  const long feature = chunk * W;
   const long slot = slots[row * s.slots];
   if (slot < s.block_size || slot >= s.blocks * s.block_size) return;
   const long source = row * side.from_stride[0] + head * side.from_stride[1] + feature * side.from_stride[2];

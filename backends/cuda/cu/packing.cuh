@@ -1,5 +1,5 @@
-// Expanding quantised weights: 16 neighbours of a row, each rounded once to fp32. The meaning of each packing is that of
-// ops/ref/packing.h. Columns are a multiple of 16, planes begin at multiples of 8 bytes.
+// Expanding quantised weights: 16 neighbours of a row, each rounded once to fp32. The meaning of each packing is that
+// of ops/ref/packing.h. Columns are a multiple of 16, planes begin at multiples of 8 bytes.
 #pragma once
 
 #include "backends/cuda/cu/common.cuh"
@@ -84,8 +84,8 @@ DEVICE float byte_less(uint word, int byte, float less) {
 }
 
 // ---------------------------------------------------------------- units of 32
-// Elements that share bytes, 16 and 16 neighbours: what a lane of the products takes at a time. A row's units are counted
-// from its beginning; a block is one or 8.
+// Elements that share bytes, 16 and 16 neighbours: what a lane of the products takes at a time. A row's units are
+// counted from its beginning; a block is one or 8.
 template <int packing>
 DEVICE constexpr int block_bytes() {
   constexpr int bytes[] = {0, 18, 20, 34, 22, 24, 144, 210, 84, 110, 176, 18, 136, 17};
@@ -121,7 +121,7 @@ DEVICE int half_of(int column) {
 }
 
 // The bytes of a unit: codes, what else there is of each code, and what's beside them.
-struct Raw {
+struct RawUnit {
   uint codes[4], extra[4], head[4];
 };
 // What 16 elements are made of: scale (code - less_of) + minimum.
@@ -155,7 +155,7 @@ DEVICE uint scale_q3(const uchar* b, int sixteen) {
 
 // Unit u of the block that begins at b.
 template <int packing>
-DEVICE void load_unit(const uchar* b, int u, Raw& raw) {
+DEVICE void load_unit(const uchar* b, int u, RawUnit& raw) {
   const int half = u / 4, v = u % 4;
   if constexpr (packing == Q4_0 || packing == IQ4_NL || packing == Q8_0) {
     raw.head[0] = u16_at(b);
@@ -213,7 +213,7 @@ DEVICE constexpr bool has_nibbles() {
 
 // Bits that aren't beside their codes.
 template <int packing>
-DEVICE void add_bits(const Raw& raw, int u, int h, Parts& parts) {
+DEVICE void add_bits(const RawUnit& raw, int u, int h, Parts& parts) {
   const int half = u / 4, v = u % 4;
   UNROLL for (int i = 0; i < 4; ++i) {
     if constexpr (packing == Q5_0 || packing == Q5_1) {
@@ -234,7 +234,7 @@ DEVICE void add_bits(const Raw& raw, int u, int h, Parts& parts) {
 
 // The half h of unit u of a block.
 template <int packing>
-DEVICE Parts parts_of_unit(const Raw& raw, int u, int h) {
+DEVICE Parts parts_of_unit(const RawUnit& raw, int u, int h) {
   Parts parts;
   UNROLL for (int i = 0; i < 4; ++i) {
     if constexpr (packing == Q8_0) {
@@ -387,7 +387,7 @@ DEVICE void gptq_16(const Weight& w, long row, int column, float (&values)[16]) 
 template <int packing>
 DEVICE void weight_16(const Weight& w, long row, int column, float (&values)[16]) {
   if constexpr (is_of_blocks<packing>()) {
-    Raw raw;
+    RawUnit raw;
     const int unit = unit_of<packing>(column), u = unit % units_of_block<packing>();
     load_unit<packing>(block_at<packing>(w, row, unit), u, raw);
     values_of<packing>(parts_of_unit<packing>(raw, u, half_of<packing>(column)), values);

@@ -16,3 +16,9 @@ KERNEL(set_bytes)(uchar* to, long bytes, int byte) {
   }
   for (long i = first; i < bytes; i += step) to[i] = static_cast<uchar>(byte);
 }
+
+// x = x / by, of floats that lie one after another.
+KERNEL(divide_all)(Tensor x, long count, float by) {
+  const long i = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) put(x, i, get(x, i) / by);
+}

@@ -1,3 +1,4 @@
+#include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/vectors.cuh"
 
 struct SinkSizes {
@@ -7,10 +8,10 @@ struct SinkSizes {
 
 // A thread has W features of a head of a row.
 KERNEL(sink_scale)(Tensor x, const float* lse, const float* sinks, Tensor out, float* lse_out, SinkSizes s) {
-  const long index = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  const long unit = index / s.chunks, feature = index % s.chunks * W;
-  if (unit >= s.rows * s.heads) return;
-  const long row = unit / s.heads, head = unit % s.heads;
+  long unit, chunk, row, head;
+  if (!find_part(s.rows * s.heads, s.chunks, unit, chunk)) return;
+  divide(unit, s.heads, s.rows * s.heads <= 0x7fffffffL, row, head);
+  const long feature = chunk * W;
   const float infinity = __int_as_float(0x7f800000);
   const float own = lse[row * s.lse[0] + head * s.lse[1]], sink = sinks[head * s.sinks];
   const bool nothing = own == -infinity;  // whatever x holds
