@@ -53,6 +53,7 @@ Facts read_facts(CUdevice device) {
   facts.numa_node = numa_node(device);
   facts.virtual_memory = attribute(device, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0;
   facts.host_memory = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED) != 0;
+  facts.reads_pageable = attribute(device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) != 0;
   return facts;
 }
 

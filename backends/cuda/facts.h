@@ -22,6 +22,7 @@ struct Facts {
   int numa_node = -1;
   bool virtual_memory = false;  // addresses apart from memory: buffers that can be evicted
   bool host_memory = false;     // the device works in the host's memory, as on a Jetson
+  bool reads_pageable = false;  // the device reads any memory of the host, so copies from it may be left for later
   bool described = false;       // a description alone
   std::uint64_t peer_mask = 0;  // a bit for each of our ordinals whose memory it reaches
 

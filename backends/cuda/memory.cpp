@@ -178,15 +178,15 @@ tern_status host_alloc(tern_device device, uint64_t bytes, void** pointer) {
     DeviceState& state = require_present(device);
     if (pointer == nullptr) return fail(TERN_INVALID_ARGUMENT, "host_alloc: no place for the pointer");
     void* made = nullptr;
-    const CUresult code =
-        driver().MemHostAlloc(&made, std::max<std::uint64_t>(64, bytes), CU_MEMHOSTALLOC_PORTABLE);
+    const std::uint64_t size = std::max<std::uint64_t>(64, bytes);
+    const CUresult code = driver().MemHostAlloc(&made, size, CU_MEMHOSTALLOC_PORTABLE);
     if (code == CUDA_ERROR_OUT_OF_MEMORY) {
       return fail(TERN_OUT_OF_HOST_MEMORY,
                   cat("host_alloc: the host gives no ", bytes, " bytes of page-locked memory; see ulimit -l"));
     }
     check(code, cat("host_alloc of ", bytes, " bytes"));
     const std::lock_guard lock(state.mutex);
-    state.host_blocks.insert(made);
+    state.host_blocks[static_cast<std::byte*>(made)] = size;
     *pointer = made;
     return TERN_OK;
   });
@@ -197,7 +197,7 @@ tern_status host_free(tern_device device, void* pointer) {
     DeviceState& state = require_present(device);
     if (pointer == nullptr) return TERN_OK;
     const std::lock_guard lock(state.mutex);
-    if (state.host_blocks.erase(pointer) == 0) {
+    if (state.host_blocks.erase(static_cast<const std::byte*>(pointer)) == 0) {
       return fail(TERN_INVALID_ARGUMENT, "host_free: not a pointer that host_alloc gave");
     }
     check(driver().MemFreeHost(pointer), "freeing host memory");

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -111,7 +110,7 @@ struct DeviceState {
   tern_plugin_memory memory{};  // of the whole process
   std::atomic<std::uint64_t> comm_bytes{0};  // of it, what communicators take
   std::mutex mutex;
-  std::unordered_set<void*> host_blocks;  // from host_alloc
+  std::map<const std::byte*, std::uint64_t> host_blocks;  // from host_alloc, with their sizes
 
   void use() const { context.use(); }
 };

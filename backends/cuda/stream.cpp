@@ -1,5 +1,6 @@
 // Streams, copies and fills.
 #include <algorithm>
+#include <iterator>
 
 #include "backends/cuda/interface.h"
 #include "backends/cuda/runtime.h"
@@ -17,6 +18,23 @@ void enable_access(const DeviceState& a, const DeviceState& b) {
     const CUresult code = driver().CtxEnablePeerAccess(to->context.get(), 0);
     if (code != CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) check(code, "letting one device reach another's memory");
   }
+}
+
+// Whether the memory came from host_alloc, so that it stays as it is until the stream has passed.
+bool is_pinned(DeviceState& state, const void* pointer) {
+  const auto* const at = static_cast<const std::byte*>(pointer);
+  const std::lock_guard lock(state.mutex);
+  const auto after = state.host_blocks.upper_bound(at);
+  if (after == state.host_blocks.begin()) return false;
+  const auto& [begin, size] = *std::prev(after);
+  return at < begin + size;
+}
+
+// Whether the driver may leave a copy from the host's memory for later, though that may change as soon as the call returns.
+bool may_be_late(Stream& stream, const void* from, std::uint64_t bytes) {
+  constexpr std::uint64_t kWithCommand = 64 << 10;  // bytes that go with the command itself: the CUDA programming guide
+  return stream.state->facts.reads_pageable && bytes > kWithCommand && stream.recording() == nullptr &&
+         !is_pinned(*stream.state, from);
 }
 
 }  // namespace
@@ -39,7 +57,7 @@ void check_stream(Stream& stream, CUresult code, std::string_view what) {
   throw Error(status, text);
 }
 
-// The driver copies pageable memory to a place of its own before the call returns, and page-locked memory later.
+// The driver copies pageable memory to a place of its own before the call returns, unless the device can read it itself.
 tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream) {
   return guarded([&]() -> tern_status {
     const Driver& api = use(stream, "copy_to_device");
@@ -48,6 +66,9 @@ tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern
     if (bytes == 0) return TERN_OK;
     submit(*stream, TERN_PROFILE_COPY, "copy to the device", bytes,
            [&] { return api.MemcpyHtoDAsync(to, src, bytes, stream->handle); });
+    if (may_be_late(*stream, src, bytes)) {
+      check_stream(*stream, api.StreamSynchronize(stream->handle), "copy_to_device of pageable memory");
+    }
     return TERN_OK;
   });
 }

@@ -118,6 +118,7 @@ CUresult DeviceGetAttribute(int* value, int attribute, CUdevice device) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = number_of("TERN_FAKE_CUDA_MULTIPROCESSORS", 132); break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS: *value = number_of("TERN_FAKE_CUDA_PAGEABLE", 0); break;
     case CU_DEVICE_ATTRIBUTE_INTEGRATED: *value = number_of("TERN_FAKE_CUDA_INTEGRATED", 0); break;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0x1b + device; break;
     case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 50 << 20; break;
