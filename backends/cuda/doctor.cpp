@@ -19,8 +19,8 @@ struct Finding {
   std::string line;
 };
 
-// The nodes under /dev, where the kernel's module is loaded.
-void add_nodes(std::vector<Finding>& findings) {
+// The nodes under /dev, where the kernel's module is loaded; gives how many are devices.
+std::size_t add_nodes(std::vector<Finding>& findings) {
   std::error_code error;
   std::size_t devices = 0;
   bool memory = false;
@@ -39,6 +39,7 @@ void add_nodes(std::vector<Finding>& findings) {
   if (devices > 0 && !memory) {
     findings.push_back({TERN_LOG_WARN, "/dev/nvidia-uvm isn't there: run nvidia-modprobe -u, or modprobe nvidia-uvm"});
   }
+  return devices;
 }
 
 void add_kernels(std::vector<Finding>& findings) {
@@ -71,17 +72,16 @@ void add_device(std::vector<Finding>& findings, const Facts& facts, std::size_t 
 
 std::vector<Finding> examine() {
   std::vector<Finding> findings;
-  add_nodes(findings);
-  const bool nodes = findings.size() > 1 || findings.front().line.back() != '0';
+  // Where there is no device, nothing is wrong.
+  const std::int32_t absent = add_nodes(findings) > 0 ? TERN_LOG_ERROR : TERN_LOG_INFO;
   if (!missing_driver().empty()) {
-    // Without a device nothing is wrong.
-    findings.push_back({nodes ? TERN_LOG_ERROR : TERN_LOG_INFO, missing_driver()});
+    findings.push_back({absent, missing_driver()});
     return findings;
   }
   const Found& found = found_devices();
   for (const std::string& note : found.notes) findings.push_back({TERN_LOG_WARN, note});
   if (found.devices.empty()) {
-    findings.push_back({nodes ? TERN_LOG_ERROR : TERN_LOG_INFO, found.reason});
+    findings.push_back({absent, found.reason});
     return findings;
   }
   findings.push_back({TERN_LOG_INFO, cat("the driver's version, and that of CUDA: ", driver_version())});
