@@ -11,8 +11,7 @@ namespace {
 
 // What a launch would queue with other numbers.
 std::vector<Step> rehearse(const Capture& capture, const Bound& bound, const tern_host_args* host_args) {
-  const HostArgs numbers =
-      host_args == nullptr ? HostArgs() : HostArgs(*bound.plan->desc, host_args);
+  const HostArgs numbers = host_args == nullptr ? HostArgs() : HostArgs(*bound.plan->desc, host_args);
   std::vector<Step> steps;
   Stream stream;
   stream.state = capture.state;

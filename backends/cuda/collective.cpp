@@ -125,8 +125,7 @@ tern_status queue_message(tern_comm comm, tern_plane plane, uint64_t count, tern
   return guarded([&]() -> tern_status {
     require_comm(comm, stream, what);
     if (peer < 0 || peer >= comm->ranks || peer == comm->rank) {
-      return fail(TERN_INVALID_ARGUMENT,
-                  cat(what, ": rank ", comm->rank, " of ", comm->ranks, " has no peer ", peer));
+      return fail(TERN_INVALID_ARGUMENT, cat(what, ": rank ", comm->rank, " of ", comm->ranks, " has no peer ", peer));
     }
     const std::uint64_t bytes = count * element_bytes(dtype);
     void* const data = pointer(find_place(plane, bytes, what));
@@ -171,8 +170,7 @@ tern_status all_gather(tern_comm comm, tern_plane dst, tern_plane src, uint64_t 
     require_comm(comm, stream, "all_gather");
     const std::uint64_t bytes = count * element_bytes(dtype);
     const Place from = find_place(src, bytes, "all_gather: source");
-    const Place to =
-        find_place(dst, bytes * static_cast<std::uint64_t>(comm->ranks), "all_gather: destination");
+    const Place to = find_place(dst, bytes * static_cast<std::uint64_t>(comm->ranks), "all_gather: destination");
     if (count == 0) return TERN_OK;
     const CUstream queue = stream->handle;
     start(*comm, *stream, "all_gather", bytes, [=](ncclComm_t handle) {
@@ -189,8 +187,7 @@ tern_status reduce_scatter(tern_comm comm, tern_plane dst, tern_plane src, uint6
     const Reduction how = reduction_of(reduce, dtype, comm->ranks);
     const ncclDataType_t kind = summed_dtype(dtype);
     const std::uint64_t bytes = count * element_bytes(dtype);
-    const Place from =
-        find_place(src, bytes * static_cast<std::uint64_t>(comm->ranks), "reduce_scatter: source");
+    const Place from = find_place(src, bytes * static_cast<std::uint64_t>(comm->ranks), "reduce_scatter: source");
     const Place to = find_place(dst, bytes, "reduce_scatter: destination");
     if (count == 0) return TERN_OK;
     const CUstream queue = stream->handle;
@@ -215,9 +212,8 @@ tern_status broadcast(tern_comm comm, tern_plane data, uint64_t count, tern_dtyp
     void* const memory = pointer(find_place(data, bytes, "broadcast"));
     if (count == 0) return TERN_OK;
     const CUstream queue = stream->handle;
-    start(*comm, *stream, "broadcast", bytes, [=](ncclComm_t handle) {
-      return nccl().Broadcast(memory, memory, bytes, ncclUint8, root, handle, queue);
-    });
+    start(*comm, *stream, "broadcast", bytes,
+          [=](ncclComm_t handle) { return nccl().Broadcast(memory, memory, bytes, ncclUint8, root, handle, queue); });
     return TERN_OK;
   });
 }

@@ -59,11 +59,7 @@ OwnedEvent make_event(unsigned flags) {
 }
 
 DeviceState::DeviceState(const Present& present, std::int32_t number)
-    : ordinal(number),
-      facts(present.facts),
-      id(present.device),
-      context(id, facts.name),
-      own_stream(make_stream(0)) {
+    : ordinal(number), facts(present.facts), id(present.device), context(id, facts.name), own_stream(make_stream(0)) {
   memory.total = facts.memory_bytes;
 }
 

@@ -26,10 +26,10 @@ Loaded load() {
                          why != nullptr ? why : "no reason was given");
     return loaded;
   }
-#define TERN_CUDA_FIND(member, symbol, parameters)                                                                     \
-  loaded.driver.member = reinterpret_cast<decltype(loaded.driver.member)>(dlsym(library, symbol));                     \
-  if (loaded.driver.member == nullptr && loaded.missing.empty()) {                                                     \
-    loaded.missing = "NVIDIA's driver has no " symbol ": it is older than CUDA 12.0; install a driver from 525 on";    \
+#define TERN_CUDA_FIND(member, symbol, parameters)                                                                  \
+  loaded.driver.member = reinterpret_cast<decltype(loaded.driver.member)>(dlsym(library, symbol));                  \
+  if (loaded.driver.member == nullptr && loaded.missing.empty()) {                                                  \
+    loaded.missing = "NVIDIA's driver has no " symbol ": it is older than CUDA 12.0; install a driver from 525 on"; \
   }
   TERN_CUDA_DRIVER(TERN_CUDA_FIND)
 #undef TERN_CUDA_FIND

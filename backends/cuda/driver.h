@@ -1,5 +1,5 @@
-// NVIDIA's driver interface (libcuda.so.1), as far as this backend uses it: declared here, so that no toolkit is needed to
-// build, and opened at run time. Names, numbers and layouts are those of cuda.h 12.0 and later;
+// NVIDIA's driver interface (libcuda.so.1), as far as this backend uses it: declared here, so that no toolkit is needed
+// to build, and opened at run time. Names, numbers and layouts are those of cuda.h 12.0 and later;
 // tests/unit/backend_cuda/driver_header_test.cpp compares them with the real header where it is installed.
 #pragma once
 
@@ -74,7 +74,11 @@ enum : unsigned { CU_STREAM_NON_BLOCKING = 1 };
 enum : unsigned { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_INTERPROCESS = 4 };
 enum : unsigned { CU_MEMHOSTALLOC_PORTABLE = 1 };
 enum : unsigned { CU_MEMHOSTREGISTER_PORTABLE = 1, CU_MEMHOSTREGISTER_DEVICEMAP = 2, CU_MEMHOSTREGISTER_READ_ONLY = 8 };
-enum : int { CU_STREAM_CAPTURE_MODE_GLOBAL = 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+enum : int {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2
+};
 enum : int { CU_STREAM_CAPTURE_STATUS_NONE = 0, CU_STREAM_CAPTURE_STATUS_ACTIVE = 1 };
 enum : unsigned { CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1 };
 
@@ -105,7 +109,11 @@ struct CUDA_MEMSET_NODE_PARAMS {
 };
 
 // Virtual memory: an address range is reserved once, memory comes and goes under it.
-enum : int { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_LOCATION_TYPE_DEVICE = 1, CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
+enum : int {
+  CU_MEM_ALLOCATION_TYPE_PINNED = 1,
+  CU_MEM_LOCATION_TYPE_DEVICE = 1,
+  CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
+};
 struct CUmemLocation {
   int type;
   int id;
@@ -129,85 +137,87 @@ struct CUmemAccessDesc {
 
 // Every function, as X(member, symbol of the library, parameters). The library has the versions that these symbols name
 // since CUDA 12.0.
-#define TERN_CUDA_DRIVER(X)                                                                                                \
-  X(Init, "cuInit", (unsigned flags))                                                                                      \
-  X(DriverGetVersion, "cuDriverGetVersion", (int* version))                                                                \
-  X(GetErrorName, "cuGetErrorName", (CUresult code, const char** name))                                                    \
-  X(GetErrorString, "cuGetErrorString", (CUresult code, const char** text))                                                \
-  X(DeviceGetCount, "cuDeviceGetCount", (int* count))                                                                      \
-  X(DeviceGet, "cuDeviceGet", (CUdevice * device, int ordinal))                                                            \
-  X(DeviceGetName, "cuDeviceGetName", (char* name, int length, CUdevice device))                                           \
-  X(DeviceGetPCIBusId, "cuDeviceGetPCIBusId", (char* name, int length, CUdevice device))                                   \
-  X(DeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, CUdevice device))                              \
-  X(DeviceTotalMem, "cuDeviceTotalMem_v2", (std::size_t * bytes, CUdevice device))                                         \
-  X(DeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int* can, CUdevice device, CUdevice peer))                              \
-  X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext * context, CUdevice device))                            \
-  X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))                                            \
-  X(CtxSetCurrent, "cuCtxSetCurrent", (CUcontext context))                                                                 \
-  X(CtxGetCurrent, "cuCtxGetCurrent", (CUcontext * context))                                                               \
-  X(CtxSynchronize, "cuCtxSynchronize", ())                                                                                \
-  X(CtxEnablePeerAccess, "cuCtxEnablePeerAccess", (CUcontext peer, unsigned flags))                                        \
-  X(MemGetInfo, "cuMemGetInfo_v2", (std::size_t * free, std::size_t * total))                                              \
-  X(MemAlloc, "cuMemAlloc_v2", (CUdeviceptr * address, std::size_t bytes))                                                 \
-  X(MemFree, "cuMemFree_v2", (CUdeviceptr address))                                                                        \
-  X(MemHostAlloc, "cuMemHostAlloc", (void** pointer, std::size_t bytes, unsigned flags))                                   \
-  X(MemFreeHost, "cuMemFreeHost", (void* pointer))                                                                         \
-  X(MemHostRegister, "cuMemHostRegister_v2", (void* pointer, std::size_t bytes, unsigned flags))                           \
-  X(MemHostUnregister, "cuMemHostUnregister", (void* pointer))                                                             \
-  X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr * address, void* pointer, unsigned flags))       \
-  X(MemAddressReserve, "cuMemAddressReserve",                                                                              \
-    (CUdeviceptr * address, std::size_t bytes, std::size_t alignment, CUdeviceptr wish, unsigned long long flags))         \
-  X(MemAddressFree, "cuMemAddressFree", (CUdeviceptr address, std::size_t bytes))                                          \
-  X(MemGetAllocationGranularity, "cuMemGetAllocationGranularity",                                                          \
-    (std::size_t * bytes, const CUmemAllocationProp* prop, int option))                                                    \
-  X(MemCreate, "cuMemCreate",                                                                                              \
-    (CUmemGenericAllocationHandle * handle, std::size_t bytes, const CUmemAllocationProp* prop, unsigned long long flags)) \
-  X(MemRelease, "cuMemRelease", (CUmemGenericAllocationHandle handle))                                                     \
-  X(MemMap, "cuMemMap",                                                                                                    \
-    (CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle,                      \
-     unsigned long long flags))                                                                                            \
-  X(MemUnmap, "cuMemUnmap", (CUdeviceptr address, std::size_t bytes))                                                      \
-  X(MemSetAccess, "cuMemSetAccess",                                                                                        \
-    (CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count))                            \
-  X(IpcGetMemHandle, "cuIpcGetMemHandle", (CUipcMemHandle * handle, CUdeviceptr address))                                  \
-  X(IpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags))             \
-  X(IpcCloseMemHandle, "cuIpcCloseMemHandle", (CUdeviceptr address))                                                       \
-  X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream))       \
-  X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream))             \
-  X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream))       \
-  X(MemcpyPeerAsync, "cuMemcpyPeerAsync",                                                                                  \
-    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes, CUstream stream))  \
-  X(MemsetD8Async, "cuMemsetD8Async", (CUdeviceptr to, unsigned char byte, std::size_t bytes, CUstream stream))            \
-  X(StreamCreateWithPriority, "cuStreamCreateWithPriority", (CUstream * stream, unsigned flags, int priority))             \
-  X(CtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange", (int* least, int* greatest))                                 \
-  X(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                                                \
-  X(StreamSynchronize, "cuStreamSynchronize", (CUstream stream))                                                           \
-  X(StreamQuery, "cuStreamQuery", (CUstream stream))                                                                       \
-  X(StreamWaitEvent, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned flags))                                \
-  X(StreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, int mode))                                            \
-  X(StreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                                            \
-  X(StreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                                                     \
-    (CUstream stream, int* status, std::uint64_t* id, CUgraph* graph, const CUgraphNode** nodes, std::size_t* count))      \
-  X(GraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec * exec, CUgraph graph, unsigned long long flags))        \
-  X(GraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream))                                                     \
-  X(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",                                                     \
-    (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params))                                           \
-  X(GraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams",                                                        \
-    (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context))                        \
-  X(GraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec exec))                                                            \
-  X(GraphDestroy, "cuGraphDestroy", (CUgraph graph))                                                                       \
-  X(EventCreate, "cuEventCreate", (CUevent * event, unsigned flags))                                                       \
-  X(EventDestroy, "cuEventDestroy_v2", (CUevent event))                                                                    \
-  X(EventRecord, "cuEventRecord", (CUevent event, CUstream stream))                                                        \
-  X(EventQuery, "cuEventQuery", (CUevent event))                                                                           \
-  X(EventSynchronize, "cuEventSynchronize", (CUevent event))                                                               \
-  X(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, CUevent start, CUevent end))                             \
-  X(ModuleLoadData, "cuModuleLoadData", (CUmodule * module, const void* image))                                            \
-  X(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                                     \
-  X(ModuleGetFunction, "cuModuleGetFunction", (CUfunction * function, CUmodule module, const char* name))                  \
-  X(FuncSetAttribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value))                               \
-  X(LaunchKernel, "cuLaunchKernel",                                                                                        \
-    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,           \
+#define TERN_CUDA_DRIVER(X)                                                                                           \
+  X(Init, "cuInit", (unsigned flags))                                                                                 \
+  X(DriverGetVersion, "cuDriverGetVersion", (int* version))                                                           \
+  X(GetErrorName, "cuGetErrorName", (CUresult code, const char** name))                                               \
+  X(GetErrorString, "cuGetErrorString", (CUresult code, const char** text))                                           \
+  X(DeviceGetCount, "cuDeviceGetCount", (int* count))                                                                 \
+  X(DeviceGet, "cuDeviceGet", (CUdevice * device, int ordinal))                                                       \
+  X(DeviceGetName, "cuDeviceGetName", (char* name, int length, CUdevice device))                                      \
+  X(DeviceGetPCIBusId, "cuDeviceGetPCIBusId", (char* name, int length, CUdevice device))                              \
+  X(DeviceGetAttribute, "cuDeviceGetAttribute", (int* value, int attribute, CUdevice device))                         \
+  X(DeviceTotalMem, "cuDeviceTotalMem_v2", (std::size_t * bytes, CUdevice device))                                    \
+  X(DeviceCanAccessPeer, "cuDeviceCanAccessPeer", (int* can, CUdevice device, CUdevice peer))                         \
+  X(DevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", (CUcontext * context, CUdevice device))                       \
+  X(DevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2", (CUdevice device))                                       \
+  X(CtxSetCurrent, "cuCtxSetCurrent", (CUcontext context))                                                            \
+  X(CtxGetCurrent, "cuCtxGetCurrent", (CUcontext * context))                                                          \
+  X(CtxSynchronize, "cuCtxSynchronize", ())                                                                           \
+  X(CtxEnablePeerAccess, "cuCtxEnablePeerAccess", (CUcontext peer, unsigned flags))                                   \
+  X(MemGetInfo, "cuMemGetInfo_v2", (std::size_t * free, std::size_t * total))                                         \
+  X(MemAlloc, "cuMemAlloc_v2", (CUdeviceptr * address, std::size_t bytes))                                            \
+  X(MemFree, "cuMemFree_v2", (CUdeviceptr address))                                                                   \
+  X(MemHostAlloc, "cuMemHostAlloc", (void** pointer, std::size_t bytes, unsigned flags))                              \
+  X(MemFreeHost, "cuMemFreeHost", (void* pointer))                                                                    \
+  X(MemHostRegister, "cuMemHostRegister_v2", (void* pointer, std::size_t bytes, unsigned flags))                      \
+  X(MemHostUnregister, "cuMemHostUnregister", (void* pointer))                                                        \
+  X(MemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr * address, void* pointer, unsigned flags))  \
+  X(MemAddressReserve, "cuMemAddressReserve",                                                                         \
+    (CUdeviceptr * address, std::size_t bytes, std::size_t alignment, CUdeviceptr wish, unsigned long long flags))    \
+  X(MemAddressFree, "cuMemAddressFree", (CUdeviceptr address, std::size_t bytes))                                     \
+  X(MemGetAllocationGranularity, "cuMemGetAllocationGranularity",                                                     \
+    (std::size_t * bytes, const CUmemAllocationProp* prop, int option))                                               \
+  X(MemCreate, "cuMemCreate",                                                                                         \
+    (CUmemGenericAllocationHandle * handle, std::size_t bytes, const CUmemAllocationProp* prop,                       \
+     unsigned long long flags))                                                                                       \
+  X(MemRelease, "cuMemRelease", (CUmemGenericAllocationHandle handle))                                                \
+  X(MemMap, "cuMemMap",                                                                                               \
+    (CUdeviceptr address, std::size_t bytes, std::size_t offset, CUmemGenericAllocationHandle handle,                 \
+     unsigned long long flags))                                                                                       \
+  X(MemUnmap, "cuMemUnmap", (CUdeviceptr address, std::size_t bytes))                                                 \
+  X(MemSetAccess, "cuMemSetAccess",                                                                                   \
+    (CUdeviceptr address, std::size_t bytes, const CUmemAccessDesc* access, std::size_t count))                       \
+  X(IpcGetMemHandle, "cuIpcGetMemHandle", (CUipcMemHandle * handle, CUdeviceptr address))                             \
+  X(IpcOpenMemHandle, "cuIpcOpenMemHandle_v2", (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags))        \
+  X(IpcCloseMemHandle, "cuIpcCloseMemHandle", (CUdeviceptr address))                                                  \
+  X(MemcpyHtoDAsync, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream))  \
+  X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2", (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream))        \
+  X(MemcpyDtoDAsync, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream))  \
+  X(MemcpyPeerAsync, "cuMemcpyPeerAsync",                                                                             \
+    (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,               \
+     CUstream stream))                                                                                                \
+  X(MemsetD8Async, "cuMemsetD8Async", (CUdeviceptr to, unsigned char byte, std::size_t bytes, CUstream stream))       \
+  X(StreamCreateWithPriority, "cuStreamCreateWithPriority", (CUstream * stream, unsigned flags, int priority))        \
+  X(CtxGetStreamPriorityRange, "cuCtxGetStreamPriorityRange", (int* least, int* greatest))                            \
+  X(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                                           \
+  X(StreamSynchronize, "cuStreamSynchronize", (CUstream stream))                                                      \
+  X(StreamQuery, "cuStreamQuery", (CUstream stream))                                                                  \
+  X(StreamWaitEvent, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned flags))                           \
+  X(StreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, int mode))                                       \
+  X(StreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph * graph))                                       \
+  X(StreamGetCaptureInfo, "cuStreamGetCaptureInfo_v2",                                                                \
+    (CUstream stream, int* status, std::uint64_t* id, CUgraph* graph, const CUgraphNode** nodes, std::size_t* count)) \
+  X(GraphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec * exec, CUgraph graph, unsigned long long flags))   \
+  X(GraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream))                                                \
+  X(GraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2",                                                \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params))                                      \
+  X(GraphExecMemsetNodeSetParams, "cuGraphExecMemsetNodeSetParams",                                                   \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS* params, CUcontext context))                   \
+  X(GraphExecDestroy, "cuGraphExecDestroy", (CUgraphExec exec))                                                       \
+  X(GraphDestroy, "cuGraphDestroy", (CUgraph graph))                                                                  \
+  X(EventCreate, "cuEventCreate", (CUevent * event, unsigned flags))                                                  \
+  X(EventDestroy, "cuEventDestroy_v2", (CUevent event))                                                               \
+  X(EventRecord, "cuEventRecord", (CUevent event, CUstream stream))                                                   \
+  X(EventQuery, "cuEventQuery", (CUevent event))                                                                      \
+  X(EventSynchronize, "cuEventSynchronize", (CUevent event))                                                          \
+  X(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, CUevent start, CUevent end))                        \
+  X(ModuleLoadData, "cuModuleLoadData", (CUmodule * module, const void* image))                                       \
+  X(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                                \
+  X(ModuleGetFunction, "cuModuleGetFunction", (CUfunction * function, CUmodule module, const char* name))             \
+  X(FuncSetAttribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value))                          \
+  X(LaunchKernel, "cuLaunchKernel",                                                                                   \
+    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,      \
      unsigned block_z, unsigned shared_bytes, CUstream stream, void** params, void** extra))
 
 struct Driver {

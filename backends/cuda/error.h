@@ -20,7 +20,8 @@ using tern_plugin::require;
 // The status that a code stands for.
 [[nodiscard]] tern_status status_of(CUresult code);
 
-// A failure in one line: what was tried, what the code means and what to do, then the driver's own name, text and number.
+// A failure in one line: what was tried, what the code means and what to do, then the driver's own name, text and
+// number.
 [[nodiscard]] std::string describe(std::string_view what, CUresult code);
 
 // Throws Error where `code` is none of success: "what" says in plain words what was tried.

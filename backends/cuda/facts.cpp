@@ -138,7 +138,8 @@ void fill_info(const Facts& facts, tern_device_info& info) {
                       TERN_CAP_NATIVE_MEMORY | TERN_CAP_NATIVE_STREAMS | TERN_CAP_PROFILE;
   if (facts.virtual_memory) info.capabilities |= TERN_CAP_EVICT;
   if (facts.peer_mask != 0) info.capabilities |= TERN_CAP_PEER_COPY;
-  // Where the device has memory of its own, weights that are read over the bus at each step would be slow: they're copied.
+  // Where the device has memory of its own, weights that are read over the bus at each step would be slow: they're
+  // copied.
   info.capabilities |= facts.host_memory ? TERN_CAP_IMPORT_HOST : TERN_CAP_IPC;
   if (facts.described || missing_nccl().empty()) {
     info.capabilities |= TERN_CAP_COLLECTIVES | TERN_CAP_COMM_ABORT;

@@ -10,8 +10,8 @@ namespace tern::cuda {
 namespace {
 
 constexpr std::uint64_t kMostBytes = 2048ULL << 20;  // of zeros: filling more takes longer than it can win
-constexpr double kLongest = 0.2;                    // seconds of one run: then the first is kept
-constexpr double kWin = 0.95;                       // of the time of the kernel that comes first
+constexpr double kLongest = 0.2;                     // seconds of one run: then the first is kept
+constexpr double kWin = 0.95;                        // of the time of the kernel that comes first
 
 // What must be equal for one answer to serve two descs.
 std::string key_of(const Device& device, const tern_op_desc& desc, const HostArgs& typical) {

@@ -75,7 +75,8 @@ const Function& Modules::get(const std::string& name) {
   if (place) return *place;
   auto made = std::make_unique<Function>();
   made->name = name;
-  check(driver().ModuleGetFunction(&made->handle, load(image_of(name)), name.c_str()), cat("finding the kernel ", name));
+  check(driver().ModuleGetFunction(&made->handle, load(image_of(name)), name.c_str()),
+        cat("finding the kernel ", name));
   place = std::move(made);
   return *place;
 }

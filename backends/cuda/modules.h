@@ -1,5 +1,5 @@
-// The compiled kernels: one image a file of cu/, built into the plugin, and loaded onto a device when one of its kernels
-// is first asked for.
+// The compiled kernels: one image a file of cu/, built into the plugin, and loaded onto a device when one of its
+// kernels is first asked for.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace tern::cuda {
 
 // A compiled file.
 struct Image {
-  const char* file;        // "softcap"
-  const char* kernels;     // their names, a space behind each
-  const void* code;        // a fatbin: an image for each architecture
+  const char* file;     // "softcap"
+  const char* kernels;  // their names, a space behind each
+  const void* code;     // a fatbin: an image for each architecture
 };
 // All that were built in; none where nvcc wasn't there.
 [[nodiscard]] std::span<const Image> images();

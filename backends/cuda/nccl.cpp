@@ -22,16 +22,17 @@ Loaded load() {
   void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
-    loaded.missing = cat("NVIDIA's collectives, ", name, ", can't be opened: install them (Debian: libnccl2; pip: "
-                         "nvidia-nccl-cu13) or set ", kNcclPath, " to the library's path: ",
-                         why != nullptr ? why : "no reason was given");
+    loaded.missing = cat("NVIDIA's collectives, ", name,
+                         ", can't be opened: install them (Debian: libnccl2; pip: "
+                         "nvidia-nccl-cu13) or set ",
+                         kNcclPath, " to the library's path: ", why != nullptr ? why : "no reason was given");
     return loaded;
   }
 #define TERN_CUDA_FIND(member, parameters) TERN_CUDA_FIND_SYMBOL(member)
-#define TERN_CUDA_FIND_SYMBOL(member)                                                                                  \
-  loaded.functions.member = reinterpret_cast<decltype(loaded.functions.member)>(dlsym(library, "nccl" #member));       \
-  if (loaded.functions.member == nullptr && loaded.missing.empty()) {                                                  \
-    loaded.missing = cat(name, " has no nccl" #member ": install NCCL 2.18 or later");                                 \
+#define TERN_CUDA_FIND_SYMBOL(member)                                                                            \
+  loaded.functions.member = reinterpret_cast<decltype(loaded.functions.member)>(dlsym(library, "nccl" #member)); \
+  if (loaded.functions.member == nullptr && loaded.missing.empty()) {                                            \
+    loaded.missing = cat(name, " has no nccl" #member ": install NCCL 2.18 or later");                           \
   }
   TERN_CUDA_NCCL(TERN_CUDA_FIND)
   TERN_CUDA_FIND_SYMBOL(GetErrorString)

@@ -1,6 +1,6 @@
-// NVIDIA's collectives (libnccl.so.2), as far as this backend uses them: declared here, and opened at run time. Numbers and
-// layouts are those of nccl.h 2.18 and later; tests/unit/backend_cuda/nccl_header_test.cpp compares them with the real
-// header where it is installed.
+// NVIDIA's collectives (libnccl.so.2), as far as this backend uses them: declared here, and opened at run time. Numbers
+// and layouts are those of nccl.h 2.18 and later; tests/unit/backend_cuda/nccl_header_test.cpp compares them with the
+// real header where it is installed.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,7 @@ struct ncclConfig_t {
   X(CommFinalize, (ncclComm_t comm))                                                                                   \
   X(CommDestroy, (ncclComm_t comm))                                                                                    \
   X(CommAbort, (ncclComm_t comm))                                                                                      \
-  X(CommGetAsyncError, (ncclComm_t comm, ncclResult_t* state))                                                         \
+  X(CommGetAsyncError, (ncclComm_t comm, ncclResult_t * state))                                                        \
   X(CommCount, (ncclComm_t comm, int* ranks))                                                                          \
   X(CommUserRank, (ncclComm_t comm, int* rank))                                                                        \
   X(AllReduce, (const void* from, void* to, std::size_t count, ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,  \
@@ -65,8 +65,8 @@ struct ncclConfig_t {
     (const void* from, void* to, std::size_t count, ncclDataType_t dtype, ncclComm_t comm, CUstream stream))           \
   X(ReduceScatter, (const void* from, void* to, std::size_t count, ncclDataType_t dtype, ncclRedOp_t op,               \
                     ncclComm_t comm, CUstream stream))                                                                 \
-  X(Broadcast, (const void* from, void* to, std::size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,        \
-                CUstream stream))                                                                                      \
+  X(Broadcast,                                                                                                         \
+    (const void* from, void* to, std::size_t count, ncclDataType_t dtype, int root, ncclComm_t comm, CUstream stream)) \
   X(Send, (const void* from, std::size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm, CUstream stream))     \
   X(Recv, (void* to, std::size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm, CUstream stream))             \
   X(GroupStart, ())                                                                                                    \

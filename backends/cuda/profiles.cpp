@@ -40,9 +40,12 @@ const char* const kProfiles[] = {"a100", "h100", "h200", "b200", "rtx4090", "l4"
 
 const Facts& described_facts(const char* profile) {
   static const Facts facts[] = {
-      gpu({"NVIDIA A100-SXM4-80GB", 8, 0, 108, 80, 40}),    gpu({"NVIDIA H100 80GB HBM3", 9, 0, 132, 80, 50}),
-      gpu({"NVIDIA H200", 9, 0, 132, 141, 50}),             gpu({"NVIDIA B200", 10, 0, 148, 180, 126}),
-      gpu({"NVIDIA GeForce RTX 4090", 8, 9, 128, 24, 72}),  gpu({"NVIDIA L4", 8, 9, 58, 24, 48}),
+      gpu({"NVIDIA A100-SXM4-80GB", 8, 0, 108, 80, 40}),
+      gpu({"NVIDIA H100 80GB HBM3", 9, 0, 132, 80, 50}),
+      gpu({"NVIDIA H200", 9, 0, 132, 141, 50}),
+      gpu({"NVIDIA B200", 10, 0, 148, 180, 126}),
+      gpu({"NVIDIA GeForce RTX 4090", 8, 9, 128, 24, 72}),
+      gpu({"NVIDIA L4", 8, 9, 58, 24, 48}),
   };
   std::uint32_t place = 0;
   require(tern_plugin_find_profile(kProfiles, profile, &place));

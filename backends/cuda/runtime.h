@@ -73,7 +73,7 @@ class Profile {
   // each second.
   struct Base {
     OwnedEvent event;
-    std::shared_ptr<Base> before;    // null: `host_ns` is known
+    std::shared_ptr<Base> before;  // null: `host_ns` is known
     std::uint64_t host_ns = 0;
     std::uint64_t set_ns = 0;  // when it was set, by the host's clock
   };
@@ -107,7 +107,7 @@ struct DeviceState {
   OwnedStream own_stream;  // for what the backend itself needs
   Modules modules;
   Profile profile;
-  tern_plugin_memory memory{};  // of the whole process
+  tern_plugin_memory memory{};               // of the whole process
   std::atomic<std::uint64_t> comm_bytes{0};  // of it, what communicators take
   std::mutex mutex;
   std::map<const std::byte*, std::uint64_t> host_blocks;  // from host_alloc, with their sizes
@@ -167,7 +167,7 @@ struct Step {
   std::array<unsigned, 3> blocks{};
   std::array<unsigned, 3> threads{};
   std::size_t shared = 0;
-  bool empty = false;  // no blocks: "nothing" stands in its place
+  bool empty = false;           // no blocks: "nothing" stands in its place
   std::vector<std::byte> data;  // arguments; of a library's, what it depends on
   std::vector<std::size_t> begins;
   CUgraphNode node = nullptr;

@@ -30,7 +30,8 @@ bool is_pinned(DeviceState& state, const void* pointer) {
   return at < begin + size;
 }
 
-// Whether the driver may leave a copy from the host's memory for later, though that may change as soon as the call returns.
+// Whether the driver may leave a copy from the host's memory for later, though that may change as soon as the call
+// returns.
 bool may_be_late(Stream& stream, const void* from, std::uint64_t bytes) {
   constexpr std::uint64_t kWithCommand = 64 << 10;  // bytes that go with the command itself: the CUDA programming guide
   return stream.state->facts.reads_pageable && bytes > kWithCommand && stream.recording() == nullptr &&
@@ -57,7 +58,8 @@ void check_stream(Stream& stream, CUresult code, std::string_view what) {
   throw Error(status, text);
 }
 
-// The driver copies pageable memory to a place of its own before the call returns, unless the device can read it itself.
+// The driver copies pageable memory to a place of its own before the call returns, unless the device can read it
+// itself.
 tern_status copy_to_device(tern_plane dst, const void* src, uint64_t bytes, tern_stream stream) {
   return guarded([&]() -> tern_status {
     const Driver& api = use(stream, "copy_to_device");
@@ -112,9 +114,8 @@ tern_status copy_peer(tern_plane dst, tern_plane src, uint64_t bytes, tern_strea
     }
     if (!same) enable_access(a, b);
     const Driver& api = use(stream, "copy_peer");
-    submit(*stream, TERN_PROFILE_COPY, "copy between devices", bytes, [&] {
-      return api.MemcpyPeerAsync(to, a.context.get(), from, b.context.get(), bytes, stream->handle);
-    });
+    submit(*stream, TERN_PROFILE_COPY, "copy between devices", bytes,
+           [&] { return api.MemcpyPeerAsync(to, a.context.get(), from, b.context.get(), bytes, stream->handle); });
     return TERN_OK;
   });
 }

@@ -17,8 +17,7 @@ CUmemAllocationProp memory_of(const DeviceState& state) {
 
 // The device itself and its peers, which copy from it.
 std::vector<CUmemAccessDesc> readers(const DeviceState& state) {
-  std::vector<CUmemAccessDesc> list = {
-      {{CU_MEM_LOCATION_TYPE_DEVICE, state.id}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+  std::vector<CUmemAccessDesc> list = {{{CU_MEM_LOCATION_TYPE_DEVICE, state.id}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
   const auto& devices = found_devices().devices;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if ((state.facts.peer_mask >> i & 1U) == 0) continue;
@@ -64,9 +63,7 @@ void map_memory(Buffer& buffer) {
   check(code, "mapping memory");
 }
 
-void unmap_memory(Buffer& buffer) {
-  check(driver().MemUnmap(buffer.address, buffer.reserved), "giving memory back");
-}
+void unmap_memory(Buffer& buffer) { check(driver().MemUnmap(buffer.address, buffer.reserved), "giving memory back"); }
 
 void free_address(Buffer& buffer) { (void)driver().MemAddressFree(buffer.address, buffer.reserved); }
 

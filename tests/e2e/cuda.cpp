@@ -28,9 +28,9 @@ class Cuda : public TinyTraining {
     const std::string output = "out-" + capability;
     // clang-format off
     const auto words = sft(output, {
-        "--device", device(capability), "--fallback", "forbid", "--activation_dtype", "float32", "--learning_rate", "1e-2",
-        "--lora_dropout", "0.1", "--max_steps", "3", "--per_device_train_batch_size", "2", "--gradient_accumulation_steps", "2",
-        "--save_strategy", "epoch"});
+        "--device", device(capability), "--fallback", "forbid", "--activation_dtype", "float32", "--max_steps", "3",
+        "--learning_rate", "1e-2", "--lora_dropout", "0.1", "--per_device_train_batch_size", "2",
+        "--gradient_accumulation_steps", "2", "--save_strategy", "epoch"});
     // clang-format on
     const Outcome outcome = run(words, on(capability));
     EXPECT_EQ(outcome.status, 0) << capability << ": " << outcome.err;

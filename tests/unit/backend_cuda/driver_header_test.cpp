@@ -19,54 +19,75 @@ constexpr long k_CU_MEMHOSTREGISTER_READ_ONLY = tern::cuda::CU_MEMHOSTREGISTER_R
 }  // namespace ours
 
 // What both declare by the same name, but for the two functions of which a newer header has newer versions only.
-#define TERN_SAME_FUNCTIONS(X) \
-  X(Init, cuInit) X(DriverGetVersion, cuDriverGetVersion) X(GetErrorName, cuGetErrorName)                             \
-  X(GetErrorString, cuGetErrorString) X(DeviceGetCount, cuDeviceGetCount) X(DeviceGet, cuDeviceGet)                   \
-  X(DeviceGetName, cuDeviceGetName) X(DeviceGetPCIBusId, cuDeviceGetPCIBusId)                                         \
-  X(DeviceGetAttribute, cuDeviceGetAttribute) X(DeviceTotalMem, cuDeviceTotalMem)                                     \
-  X(DeviceCanAccessPeer, cuDeviceCanAccessPeer) X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                   \
-  X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease) X(CtxSetCurrent, cuCtxSetCurrent)                             \
-  X(CtxGetCurrent, cuCtxGetCurrent) X(CtxSynchronize, cuCtxSynchronize) X(CtxEnablePeerAccess, cuCtxEnablePeerAccess) \
-  X(MemGetInfo, cuMemGetInfo) X(MemAlloc, cuMemAlloc) X(MemFree, cuMemFree) X(MemHostAlloc, cuMemHostAlloc)           \
-  X(MemFreeHost, cuMemFreeHost) X(MemHostRegister, cuMemHostRegister) X(MemHostUnregister, cuMemHostUnregister)       \
-  X(MemHostGetDevicePointer, cuMemHostGetDevicePointer) X(MemAddressReserve, cuMemAddressReserve)                     \
-  X(MemAddressFree, cuMemAddressFree) X(MemGetAllocationGranularity, cuMemGetAllocationGranularity)                   \
-  X(MemCreate, cuMemCreate) X(MemRelease, cuMemRelease) X(MemMap, cuMemMap) X(MemUnmap, cuMemUnmap)                   \
-  X(MemSetAccess, cuMemSetAccess) X(IpcGetMemHandle, cuIpcGetMemHandle) X(IpcOpenMemHandle, cuIpcOpenMemHandle)       \
-  X(IpcCloseMemHandle, cuIpcCloseMemHandle) X(MemcpyHtoDAsync, cuMemcpyHtoDAsync)                                     \
-  X(MemcpyDtoHAsync, cuMemcpyDtoHAsync) X(MemcpyDtoDAsync, cuMemcpyDtoDAsync) X(MemcpyPeerAsync, cuMemcpyPeerAsync)   \
-  X(MemsetD8Async, cuMemsetD8Async) X(StreamCreateWithPriority, cuStreamCreateWithPriority)                           \
-  X(CtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange) X(StreamDestroy, cuStreamDestroy)                         \
-  X(StreamSynchronize, cuStreamSynchronize) X(StreamQuery, cuStreamQuery) X(StreamWaitEvent, cuStreamWaitEvent)       \
-  X(StreamBeginCapture, cuStreamBeginCapture) X(StreamEndCapture, cuStreamEndCapture)                                 \
-  X(GraphInstantiate, cuGraphInstantiate) X(GraphLaunch, cuGraphLaunch)                                               \
-  X(GraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams)                                                     \
-  X(GraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams) X(GraphExecDestroy, cuGraphExecDestroy)             \
-  X(GraphDestroy, cuGraphDestroy) X(EventCreate, cuEventCreate) X(EventDestroy, cuEventDestroy)                       \
-  X(EventRecord, cuEventRecord) X(EventQuery, cuEventQuery) X(EventSynchronize, cuEventSynchronize)                   \
-  X(ModuleLoadData, cuModuleLoadData) X(ModuleUnload, cuModuleUnload) X(ModuleGetFunction, cuModuleGetFunction)       \
-  X(FuncSetAttribute, cuFuncSetAttribute) X(LaunchKernel, cuLaunchKernel)                                            
-#define TERN_SAME_NUMBERS(X) \
-  X(CUDA_SUCCESS) X(CUDA_ERROR_INVALID_VALUE) X(CUDA_ERROR_OUT_OF_MEMORY) X(CUDA_ERROR_NOT_INITIALIZED)               \
-  X(CUDA_ERROR_STUB_LIBRARY) X(CUDA_ERROR_NO_DEVICE) X(CUDA_ERROR_INVALID_DEVICE) X(CUDA_ERROR_INVALID_IMAGE)         \
-  X(CUDA_ERROR_INVALID_CONTEXT) X(CUDA_ERROR_NO_BINARY_FOR_GPU) X(CUDA_ERROR_ECC_UNCORRECTABLE)                       \
-  X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION) X(CUDA_ERROR_INVALID_HANDLE) X(CUDA_ERROR_NOT_FOUND) X(CUDA_ERROR_NOT_READY)  \
-  X(CUDA_ERROR_ILLEGAL_ADDRESS) X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) X(CUDA_ERROR_LAUNCH_TIMEOUT)                    \
-  X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) X(CUDA_ERROR_LAUNCH_FAILED)  \
-  X(CUDA_ERROR_NOT_SUPPORTED) X(CUDA_ERROR_SYSTEM_NOT_READY) X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)                     \
-  X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)                                   \
-  X(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED) X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION) \
-  X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) X(CUDA_ERROR_CAPTURED_EVENT) X(CUDA_ERROR_UNKNOWN)                            \
-  X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) X(CU_DEVICE_ATTRIBUTE_INTEGRATED) X(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)     \
-  X(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE) X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)                                \
-  X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) X(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)            \
-  X(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) X(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID)                      \
-  X(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) X(CU_STREAM_NON_BLOCKING) X(CU_EVENT_DEFAULT)                    \
-  X(CU_EVENT_DISABLE_TIMING) X(CU_EVENT_INTERPROCESS) X(CU_STREAM_CAPTURE_MODE_GLOBAL)                                \
-  X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) X(CU_STREAM_CAPTURE_MODE_RELAXED) X(CU_STREAM_CAPTURE_STATUS_NONE)           \
-  X(CU_STREAM_CAPTURE_STATUS_ACTIVE) X(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) X(CU_MEM_ALLOCATION_TYPE_PINNED)           \
-  X(CU_MEM_LOCATION_TYPE_DEVICE) X(CU_MEM_ACCESS_FLAGS_PROT_READWRITE)                                               
-#define TERN_SAME_MACROS(X) \
+#define TERN_SAME_FUNCTIONS(X)                                                                                         \
+  X(Init, cuInit)                                                                                                      \
+  X(DriverGetVersion, cuDriverGetVersion) X(GetErrorName, cuGetErrorName) X(GetErrorString, cuGetErrorString) X(       \
+      DeviceGetCount, cuDeviceGetCount) X(DeviceGet, cuDeviceGet) X(DeviceGetName, cuDeviceGetName)                    \
+      X(DeviceGetPCIBusId, cuDeviceGetPCIBusId) X(DeviceGetAttribute, cuDeviceGetAttribute) X(                         \
+          DeviceTotalMem, cuDeviceTotalMem) X(DeviceCanAccessPeer, cuDeviceCanAccessPeer)                              \
+          X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease) X( \
+              CtxSetCurrent, cuCtxSetCurrent) X(CtxGetCurrent, cuCtxGetCurrent) X(CtxSynchronize, cuCtxSynchronize)    \
+              X(CtxEnablePeerAccess, cuCtxEnablePeerAccess) X(MemGetInfo, cuMemGetInfo) X(MemAlloc, cuMemAlloc) X(     \
+                  MemFree, cuMemFree) X(MemHostAlloc, cuMemHostAlloc) X(MemFreeHost, cuMemFreeHost)                    \
+                  X(MemHostRegister, cuMemHostRegister) X(MemHostUnregister, cuMemHostUnregister) X(                   \
+                      MemHostGetDevicePointer, cuMemHostGetDevicePointer) X(MemAddressReserve, cuMemAddressReserve)    \
+                      X(MemAddressFree, cuMemAddressFree) X(MemGetAllocationGranularity,                               \
+                                                            cuMemGetAllocationGranularity) X(MemCreate, cuMemCreate)   \
+                          X(MemRelease, cuMemRelease) X(MemMap, cuMemMap) X(MemUnmap, cuMemUnmap) X(                   \
+                              MemSetAccess, cuMemSetAccess) X(IpcGetMemHandle, cuIpcGetMemHandle)                      \
+                              X(IpcOpenMemHandle, cuIpcOpenMemHandle) X(IpcCloseMemHandle, cuIpcCloseMemHandle) X(     \
+                                  MemcpyHtoDAsync, cuMemcpyHtoDAsync) X(MemcpyDtoHAsync, cuMemcpyDtoHAsync)            \
+                                  X(MemcpyDtoDAsync, cuMemcpyDtoDAsync) X(MemcpyPeerAsync, cuMemcpyPeerAsync) X(       \
+                                      MemsetD8Async,                                                                   \
+                                      cuMemsetD8Async) X(StreamCreateWithPriority, cuStreamCreateWithPriority)         \
+                                      X(CtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange) X(                     \
+                                          StreamDestroy, cuStreamDestroy) X(StreamSynchronize, cuStreamSynchronize)    \
+                                          X(StreamQuery, cuStreamQuery) X(StreamWaitEvent, cuStreamWaitEvent) X(       \
+                                              StreamBeginCapture, cuStreamBeginCapture)                                \
+                                              X(StreamEndCapture, cuStreamEndCapture) X(                               \
+                                                  GraphInstantiate, cuGraphInstantiate) X(GraphLaunch, cuGraphLaunch)  \
+                                                  X(GraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams) X(   \
+                                                      GraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams)    \
+                                                      X(GraphExecDestroy, cuGraphExecDestroy) X(                       \
+                                                          GraphDestroy, cuGraphDestroy) X(EventCreate, cuEventCreate)  \
+                                                          X(EventDestroy, cuEventDestroy) X(                           \
+                                                              EventRecord, cuEventRecord) X(EventQuery, cuEventQuery)  \
+                                                              X(EventSynchronize, cuEventSynchronize)                  \
+                                                                  X(ModuleLoadData, cuModuleLoadData)                  \
+                                                                      X(ModuleUnload, cuModuleUnload)                  \
+                                                                          X(ModuleGetFunction, cuModuleGetFunction)    \
+                                                                              X(FuncSetAttribute, cuFuncSetAttribute)  \
+                                                                                  X(LaunchKernel, cuLaunchKernel)
+#define TERN_SAME_NUMBERS(X)                                                                                           \
+  X(CUDA_SUCCESS)                                                                                                      \
+  X(CUDA_ERROR_INVALID_VALUE) X(CUDA_ERROR_OUT_OF_MEMORY) X(CUDA_ERROR_NOT_INITIALIZED) X(CUDA_ERROR_STUB_LIBRARY) X(  \
+      CUDA_ERROR_NO_DEVICE) X(CUDA_ERROR_INVALID_DEVICE) X(CUDA_ERROR_INVALID_IMAGE) X(CUDA_ERROR_INVALID_CONTEXT)     \
+      X(CUDA_ERROR_NO_BINARY_FOR_GPU) X(CUDA_ERROR_ECC_UNCORRECTABLE) X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION) X(         \
+          CUDA_ERROR_INVALID_HANDLE) X(CUDA_ERROR_NOT_FOUND) X(CUDA_ERROR_NOT_READY) X(CUDA_ERROR_ILLEGAL_ADDRESS)     \
+          X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) X(CUDA_ERROR_LAUNCH_TIMEOUT) X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) \
+              X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) X(CUDA_ERROR_LAUNCH_FAILED) X(CUDA_ERROR_NOT_SUPPORTED) X(  \
+                  CUDA_ERROR_SYSTEM_NOT_READY) X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)                                    \
+                  X(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) X(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) X(                 \
+                      CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) X(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)                       \
+                      X(CUDA_ERROR_STREAM_CAPTURE_ISOLATION) X(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) X(                  \
+                          CUDA_ERROR_CAPTURED_EVENT) X(CUDA_ERROR_UNKNOWN)                                             \
+                          X(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) X( \
+                              CU_DEVICE_ATTRIBUTE_INTEGRATED) X(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)                        \
+                              X(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE) X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) X(  \
+                                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)                                        \
+                                  X(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) X(                          \
+                                      CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)                         \
+                                      X(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) X(                                           \
+                                          CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) X(CU_STREAM_NON_BLOCKING)   \
+                                          X(CU_EVENT_DEFAULT) X(CU_EVENT_DISABLE_TIMING) X(CU_EVENT_INTERPROCESS)      \
+                                              X(CU_STREAM_CAPTURE_MODE_GLOBAL) X(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)  \
+                                                  X(CU_STREAM_CAPTURE_MODE_RELAXED) X(CU_STREAM_CAPTURE_STATUS_NONE)   \
+                                                      X(CU_STREAM_CAPTURE_STATUS_ACTIVE)                               \
+                                                          X(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)                        \
+                                                              X(CU_MEM_ALLOCATION_TYPE_PINNED)                         \
+                                                                  X(CU_MEM_LOCATION_TYPE_DEVICE)                       \
+                                                                      X(CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+#define TERN_SAME_MACROS(X)                                       \
   X(CU_MEMHOSTALLOC_PORTABLE, k_CU_MEMHOSTALLOC_PORTABLE)         \
   X(CU_MEMHOSTREGISTER_PORTABLE, k_CU_MEMHOSTREGISTER_PORTABLE)   \
   X(CU_MEMHOSTREGISTER_DEVICEMAP, k_CU_MEMHOSTREGISTER_DEVICEMAP) \
@@ -86,7 +107,8 @@ template <typename T>
 constexpr bool kNumber = std::is_integral_v<T> || std::is_enum_v<T>;
 template <typename A, typename B>
 constexpr bool kAlike = (std::is_pointer_v<A> && std::is_pointer_v<B>) ||
-                        (sizeof(A) == sizeof(B) && ((kNumber<A> && kNumber<B>) || (std::is_class_v<A> && std::is_class_v<B>)));
+                        (sizeof(A) == sizeof(B) &&
+                         ((kNumber<A> && kNumber<B>) || (std::is_class_v<A> && std::is_class_v<B>)));
 
 template <typename A, typename B>
 struct SameFunction : std::false_type {};
@@ -157,12 +179,12 @@ std::string symbol_in_header(const std::string& member) {
 }
 
 TEST(CudaDriverHeader, SymbolsAreOfTheVersionsThatTheHeaderDeclares) {
-#define TERN_CHECK_SYMBOL(member, symbol, parameters)                                 \
-  {                                                                                   \
-    const std::string there = symbol_in_header(#member);                              \
-    const std::string name = #member;                                                 \
-    const bool newer = name == "StreamGetCaptureInfo" || name == "EventElapsedTime";  \
-    EXPECT_EQ(there, newer ? "" : symbol);                                            \
+#define TERN_CHECK_SYMBOL(member, symbol, parameters)                                \
+  {                                                                                  \
+    const std::string there = symbol_in_header(#member);                             \
+    const std::string name = #member;                                                \
+    const bool newer = name == "StreamGetCaptureInfo" || name == "EventElapsedTime"; \
+    EXPECT_EQ(there, newer ? "" : symbol);                                           \
   }
   TERN_CUDA_DRIVER(TERN_CHECK_SYMBOL)
 }

@@ -1,5 +1,5 @@
-// NCCL's interface as backends/cuda/nccl.h declares it, against the real header where that is installed. If this fails, a
-// collective is told another dtype, reduction or rank than was asked.
+// NCCL's interface as backends/cuda/nccl.h declares it, against the real header where that is installed. If this fails,
+// a collective is told another dtype, reduction or rank than was asked.
 #include "backends/cuda/nccl.h"
 
 #include <gtest/gtest.h>

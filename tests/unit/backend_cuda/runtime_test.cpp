@@ -1,6 +1,6 @@
-// The cuda plugin over the fake of NVIDIA's driver, in processes of its own as a driver reads its variables once. If these
-// fail, a machine without the driver isn't told what to install, an update of a captured launch is lost or makes the host
-// capture again, or a device that the kernels can't run on is offered.
+// The cuda plugin over the fake of NVIDIA's driver, in processes of its own as a driver reads its variables once. If
+// these fail, a machine without the driver isn't told what to install, an update of a captured launch is lost or makes
+// the host capture again, or a device that the kernels can't run on is offered.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -184,7 +184,8 @@ TEST(CudaRuntime, CapturedLaunchesTakeOtherCounts) {
       if (captured.update(captured.node(), count) != TERN_OK) return last_error(table);
       said += captured.replay();
     }
-    if (captured.update(captured.node() + 1, 4) != TERN_INVALID_ARGUMENT) return std::string("another launch is updated");
+    if (captured.update(captured.node() + 1, 4) != TERN_INVALID_ARGUMENT)
+      return std::string("another launch is updated");
     return said + captured.replay();  // all updates or none
   };
   EXPECT_EQ(in_child({}, rows), "0 3 4 0 1 1 ");
@@ -218,7 +219,8 @@ TEST(CudaWithoutDriver, SaysWhatToInstall) {
     GTEST_SKIP() << "there is a driver";
   }
   const std::string said = in_child({}, count_devices);
-  EXPECT_TRUE(contains(said, "0 ") && contains(said, "install the NVIDIA driver") && contains(said, "--gpus all")) << said;
+  EXPECT_TRUE(contains(said, "0 ") && contains(said, "install the NVIDIA driver") && contains(said, "--gpus all"))
+      << said;
   const auto describe = [](const tern_backend& table) {
     tern_device_info info{};
     info.size = sizeof info;

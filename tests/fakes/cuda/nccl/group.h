@@ -66,7 +66,7 @@ ncclResult_t run(Group& group, int rank, const Call& call);
 }  // namespace fake_nccl
 
 struct ncclComm {
-  std::shared_ptr<fake_nccl::Group> group;  // null: the split that makes it isn't done
+  std::shared_ptr<fake_nccl::Group> group;                                   // null: the split that makes it isn't done
   std::shared_ptr<std::map<int, std::shared_ptr<fake_nccl::Split>>> splits;  // of the group, by their number
   std::shared_ptr<fake_nccl::Split> pending;                                 // that this rank waits for
   int rank = 0;

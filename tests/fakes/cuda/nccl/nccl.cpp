@@ -22,8 +22,8 @@ Registry& registry() {
 // The driver that this process has open.
 ncclResult_t wait_for(CUstream stream) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  static const auto synchronize = reinterpret_cast<CUresult (*)(CUstream)>(
-      library != nullptr ? dlsym(library, "cuStreamSynchronize") : nullptr);
+  static const auto synchronize =
+      reinterpret_cast<CUresult (*)(CUstream)>(library != nullptr ? dlsym(library, "cuStreamSynchronize") : nullptr);
   return synchronize != nullptr && synchronize(stream) == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
 }
 
@@ -213,27 +213,27 @@ ncclResult_t CommAbort(ncclComm_t comm) {
 
 ncclResult_t AllReduce(const void* from, void* to, std::size_t count, ncclDataType_t dtype, ncclRedOp_t op,
                        ncclComm_t comm, CUstream stream) {
-  return collective(comm, stream,
-                    {Kind::all_reduce, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, dtype,
-                     op, 0});
+  return collective(
+      comm, stream,
+      {Kind::all_reduce, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, dtype, op, 0});
 }
 ncclResult_t AllGather(const void* from, void* to, std::size_t count, ncclDataType_t dtype, ncclComm_t comm,
                        CUstream stream) {
-  return collective(comm, stream,
-                    {Kind::all_gather, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, dtype,
-                     ncclSum, 0});
+  return collective(
+      comm, stream,
+      {Kind::all_gather, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, dtype, ncclSum, 0});
 }
 ncclResult_t ReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t dtype, ncclRedOp_t op,
                            ncclComm_t comm, CUstream stream) {
-  return collective(comm, stream,
-                    {Kind::reduce_scatter, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count,
-                     dtype, op, 0});
+  return collective(
+      comm, stream,
+      {Kind::reduce_scatter, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, dtype, op, 0});
 }
 ncclResult_t Broadcast(const void* from, void* to, std::size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
                        CUstream stream) {
-  return collective(comm, stream,
-                    {Kind::broadcast, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, dtype,
-                     ncclSum, root});
+  return collective(
+      comm, stream,
+      {Kind::broadcast, static_cast<const std::byte*>(from), static_cast<std::byte*>(to), count, dtype, ncclSum, root});
 }
 ncclResult_t Send(const void* from, std::size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
                   CUstream stream) {
