@@ -1,7 +1,7 @@
 #include "backends/cuda/cu/common.cuh"
 
-// out[column] (+)= the sum over blocks of partial[block, column]: 16 warps take every 16th block of 32 columns, and their
-// sums are added in order.
+// out[column] (+)= the sum over blocks of partial[block, column]: 16 warps take every 16th block of 32 columns, and
+// their sums are added in order.
 KERNEL_BOUNDED(column_sum, 512, 2)(const float* partial, Tensor out, long blocks, long width, long stride) {
   SHARED float sums[16][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -1,5 +1,5 @@
-// gated_delta_rule_backward: the gradients of q, k, decay and beta are sums over columns, which cu/recurrent_backward.cuh
-// leaves in `partial`, with two numbers: ddecay and dbeta.
+// gated_delta_rule_backward: the gradients of q, k, decay and beta are sums over columns, which
+// cu/recurrent_backward.cuh leaves in `partial`, with two numbers: ddecay and dbeta.
 #include "backends/cuda/cu/recurrent_backward.cuh"
 
 struct DeltaRuleBackwardSizes {
@@ -120,7 +120,8 @@ KERNEL_BOUNDED(gated_delta_rule_sums, 128, 8)
   const int lane = threadIdx.x % 32;
   const long group = s.heads / s.k_heads, k_heads = s.launch.heads / group;
   if (unit >= s.rows * k_heads) return;
-  const long row = unit / k_heads, first = unit % k_heads * group, k_head = s.launch.first_head / group + unit % k_heads;
+  const long row = unit / k_heads, first = unit % k_heads * group;
+  const long k_head = (s.launch.first_head + first) / group;
   const PartialSums sums = {partial, s.rows, s.launch.heads, s.chunks, 2 * static_cast<long>(s.key_dim) + 2,
                             sequence_of(row, bounds, s.sequences).number >= 0};
   for (long i = lane; i < s.key_dim; i += 32) {

@@ -1,4 +1,5 @@
-// layer_norm. A team of threads has each row; where all tensors are of one dtype and wide, it keeps the row in registers.
+// layer_norm. A team of threads has each row; where all tensors are of one dtype and wide, it keeps the row in
+// registers.
 #include "backends/cuda/cu/rows.cuh"
 
 struct LayerNormSizes {

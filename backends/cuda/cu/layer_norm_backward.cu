@@ -14,8 +14,9 @@ CONSTANT int KEPT = 2;  // vectors of a thread
 // of_weight, of_bias [teams, width], each null where nobody asks for it: sums over the team's rows of
 // dy (x - mean) rstd, and of dy.
 template <int type>
-DEVICE void layer_norm_backward_kept(Tensor dy, Tensor x, Tensor weight, const float* mean, const float* rstd, Tensor dsum,
-                                     Tensor dx, float* of_weight, float* of_bias, const LayerNormBackwardSizes& s) {
+DEVICE void layer_norm_backward_kept(Tensor dy, Tensor x, Tensor weight, const float* mean, const float* rstd,
+                                     Tensor dsum, Tensor dx, float* of_weight, float* of_bias,
+                                     const LayerNormBackwardSizes& s) {
   SHARED float room[32];
   const Team team = team_of(s.team);
   const long begin = team.index * s.rows_of_team;

@@ -1,5 +1,5 @@
-// qk_norm_rope and its backward. `lanes` threads of a warp have a head of a row together, a chunk of features each, and keep
-// it in registers; with ANY two chunks each, as heads may be wider then.
+// qk_norm_rope and its backward. `lanes` threads of a warp have a head of a row together, a chunk of features each, and
+// keep it in registers; with ANY two chunks each, as heads may be wider then.
 #include "backends/cuda/cu/rotate.cuh"
 
 struct QkNormSizes {
@@ -92,7 +92,8 @@ QK_NORM_ROPE(qk_norm_rope_f16, F16)
 QK_NORM_ROPE(qk_norm_rope_bf16, BF16)
 QK_NORM_ROPE(qk_norm_rope_any, ANY)
 
-// partial[block, head_dim] = the sums of all lanes that have the same chunk: of a warp's groups, then of warps in order.
+// partial[block, head_dim] = the sums of all lanes that have the same chunk: of a warp's groups, then of warps in
+// order.
 template <int type>
 DEVICE void sum_over_block(Pairs (&sums)[Kept<type>::chunks], int lane, int lanes, float* partial, const HeadSizes& s) {
   SHARED float of_warps[WARPS][MOST_FEATURES];

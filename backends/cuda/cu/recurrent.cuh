@@ -1,6 +1,6 @@
 // What gated_delta_rule and selective_scan share. A block carries some columns of a head's state [state_rows, columns]
-// through one sequence: a warp has 8 columns, of each of which 4 threads hold R rows in registers. Columns have nothing to
-// do with each other. Rows of the sequence come through shared memory, TILE of them at a time, as fp32.
+// through one sequence: a warp has 8 columns, of each of which 4 threads hold R rows in registers. Columns have nothing
+// to do with each other. Rows of the sequence come through shared memory, TILE of them at a time, as fp32.
 #pragma once
 
 #include "backends/cuda/cu/sequences.cuh"
@@ -11,7 +11,9 @@ CONSTANT int COLUMNS_OF_WARP = 8;
 CONSTANT int ROW_LANES = 4;
 
 DEVICE int row_lane() { return static_cast<int>(threadIdx.x) % 32 / COLUMNS_OF_WARP; }
-DEVICE int own_column() { return static_cast<int>(threadIdx.x) / 32 * COLUMNS_OF_WARP + static_cast<int>(threadIdx.x) % 8; }
+DEVICE int own_column() {
+  return static_cast<int>(threadIdx.x) / 32 * COLUMNS_OF_WARP + static_cast<int>(threadIdx.x) % COLUMNS_OF_WARP;
+}
 DEVICE int columns_of_block() { return static_cast<int>(blockDim.x) / 32 * COLUMNS_OF_WARP; }
 // Which row of the state a thread's i-th one is: four neighbours at a time.
 DEVICE int state_row(int i) { return (i / 4 * ROW_LANES + row_lane()) * 4 + i % 4; }
@@ -67,8 +69,8 @@ DEVICE float dot(const float (&a)[R], const float (&b)[R]) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// What a block carries: the columns from `column` on of a head, through a sequence. Blocks count chunks of columns first,
-// then heads, then sequences; behind the last of those come blocks for rows outside of every sequence.
+// What a block carries: the columns from `column` on of a head, through a sequence. Blocks count chunks of columns
+// first, then heads, then sequences; behind the last of those come blocks for rows outside of every sequence.
 struct Carried {
   long sequence, head, chunk, column;
   long begin, end;  // rows

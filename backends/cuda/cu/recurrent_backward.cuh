@@ -1,20 +1,21 @@
-// The way back of gated_delta_rule and selective_scan. A block carries columns of a head's state and of its gradient, as
-// cu/recurrent.cuh says. On the way there the state is kept in memory before each tile of rows; on the way back, which goes
-// tile by tile from the last, before each HELD rows in shared memory, and is computed again from there.
+// The way back of gated_delta_rule and selective_scan. A block carries columns of a head's state and of its gradient,
+// as cu/recurrent.cuh says. On the way there the state is kept in memory before each tile of rows; on the way back,
+// which goes tile by tile from the last, before each HELD rows in shared memory, and is computed again from there.
 #pragma once
 
 #include "backends/cuda/cu/recurrent.cuh"
 
 CONSTANT int HELD = 4;
 
-// Where a launch's heads and sums are. What sums over columns goes into partial[chunk of columns, row, head of the launch,
-// 2 state_rows + extra]: two vectors and some numbers.
+// Where a launch's heads and sums are. What sums over columns goes into partial[chunk of columns, row, head of the
+// launch, 2 state_rows + extra]: two vectors and some numbers.
 struct BackwardLaunch {
   long first_head, heads;
   int state_rows, extra;
 };
 
-// Memory of a block: states before tiles, the same in shared memory before each HELD rows, and [2, warps, 8 R + 4] for sums.
+// Memory of a block: states before tiles, the same in shared memory before each HELD rows, and [2, warps, 8 R + 4] for
+// sums.
 template <int R>
 struct BackwardRoom {
   float *states, *held, *sums;
@@ -65,8 +66,8 @@ DEVICE void rows_over_columns(float* to, Value&& value) {
   }
 }
 
-// A rule stages tiles; takes a state past row t of the tile for the first time, and again; and takes the gradient before it,
-// given the state before it.
+// A rule stages tiles; takes a state past row t of the tile for the first time, and again; and takes the gradient
+// before it, given the state before it.
 template <int R, typename Rule>
 DEVICE void carry_back(Rule& rule, const Carried& own, const BackwardRoom<R>& room, float* partial, long rows,
                        const BackwardLaunch& launch) {
@@ -104,8 +105,8 @@ DEVICE void carry_back(Rule& rule, const Carried& own, const BackwardRoom<R>& ro
   }
 }
 
-// What a warp adds up afterwards: sums over chunks of columns, and over `group` heads from `head` on (of the launch), of
-// number `at` of partial. 0 for rows outside of every sequence.
+// What a warp adds up afterwards: sums over chunks of columns, and over `group` heads from `head` on (of the launch),
+// of number `at` of partial. 0 for rows outside of every sequence.
 struct PartialSums {
   const float* partial;
   long rows, heads, chunks, width;

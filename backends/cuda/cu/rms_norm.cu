@@ -10,7 +10,8 @@ struct RmsNormSizes {
 
 CONSTANT int KEPT = 4;  // vectors of a thread
 
-DEVICE float rms_scale(const Team& team, const Floats& squares, const Tensor& rstd, const RmsNormSizes& s, float* room) {
+DEVICE float rms_scale(const Team& team, const Floats& squares, const Tensor& rstd, const RmsNormSizes& s,
+                       float* room) {
   const float scale = 1.0f / sqrtf(team_sum(team, sum_of(squares), room) / static_cast<float>(s.width) + s.eps);
   if (rstd.here() && team.thread == 0) rstd.as<float>()[team.index * s.rstd] = scale;
   return scale;

@@ -1,5 +1,5 @@
-// rms_norm_backward. A team of threads has some rows one after the other and sums dweight over them, for column_sum. It has
-// read dy before it writes dx, which may lie there.
+// rms_norm_backward. A team of threads has some rows one after the other and sums dweight over them, for column_sum. It
+// has read dy before it writes dx, which may lie there.
 #include "backends/cuda/cu/rows.cuh"
 
 struct RmsNormBackwardSizes {
@@ -72,7 +72,8 @@ RMS_NORM_BACKWARD(rms_norm_backward_bf16, BF16)
 
 // Any dtypes and strides, rows of any width. The sums are kept in `partial` itself.
 KERNEL(rms_norm_backward_any)
-(Tensor dy, Tensor x, Tensor weight, const float* rstd, Tensor dsum, Tensor dx, float* partial, RmsNormBackwardSizes s) {
+(Tensor dy, Tensor x, Tensor weight, const float* rstd, Tensor dsum, Tensor dx, float* partial,
+ RmsNormBackwardSizes s) {
   SHARED float room[32];
   const Team team = team_of(s.team);
   const Tensor sums = floats_at(partial);

@@ -7,16 +7,17 @@ struct RopeSizes {
 };
 
 template <int type>
-DEVICE void rope_rows(const Tensor& x, const int* positions, const Tensor& cosines, const Tensor& sines, const Tensor& y,
-                      const RopeSizes& s) {
+DEVICE void rope_rows(const Tensor& x, const int* positions, const Tensor& cosines, const Tensor& sines,
+                      const Tensor& y, const RopeSizes& s) {
   const long row = blockIdx.x;
   const int chunks = chunks_of(s.head), items = static_cast<int>(s.head.heads) * chunks;
   for (int item = threadIdx.x; item < items; item += blockDim.x) {
     const int head = item / chunks;
     const Chunk chunk = chunk_of(item % chunks, s.head);
     const long to = row * s.y[0] + head * s.y[1];
+    const RawPairs raw = load_pairs<type>(x, row * s.x[0] + head * s.x[1], s.x[2], chunk);
     const Pairs angles = load_angles<type>(positions, cosines, sines, row, chunk, s.head);
-    Pairs value = loaded_pairs<type>(load_pairs<type>(x, row * s.x[0] + head * s.x[1], s.x[2], chunk));
+    Pairs value = loaded_pairs<type>(raw);
     turn(value, chunk, angles, s.head.interleaved, s.head.inverse != 0 ? -1.0f : 1.0f);
     if (y.adds != 0) value = value + loaded_pairs<type>(load_pairs<type>(y, to, s.y[2], chunk));
     store_pairs<type>(y, to, s.y[2], chunk, value);
@@ -24,7 +25,7 @@ DEVICE void rope_rows(const Tensor& x, const int* positions, const Tensor& cosin
 }
 
 #define ROPE(name, type)                                                                  \
-  KERNEL_BOUNDED(name, 256, 4)                                                            \
+  KERNEL_BOUNDED(name, 256, 3)                                                            \
   (Tensor x, const int* positions, Tensor cosines, Tensor sines, Tensor y, RopeSizes s) { \
     rope_rows<type>(x, positions, cosines, sines, y, s);                                  \
   }

@@ -20,8 +20,8 @@ struct ScanTile {
 };
 
 template <int R>
-DEVICE void carry_scan(const Tensor& x, const float* dt, const float* a, const Tensor& b, const Tensor& c, const Tensor& d,
-                       const int* bounds, const int* kv_lens, const int* seats, float* state, const Tensor& out,
+DEVICE void carry_scan(const Tensor& x, const float* dt, const float* a, const Tensor& b, const Tensor& c,
+                       const Tensor& d, const int* bounds, const int* kv_lens, const int* seats, float* state, const Tensor& out,
                        float* room, const ScanSizes& s) {
   const Carried own = carried_of(bounds, s.rows, s.sequences, s.heads, s.head_dim);
   if (!own.inside) return clear_rows(own, out, s.out, own.head, s.head_dim);

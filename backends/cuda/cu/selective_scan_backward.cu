@@ -1,5 +1,6 @@
-// selective_scan_backward: the gradients of b, c, dt, a and d are sums over columns, which cu/recurrent_backward.cuh leaves
-// in `partial`, with three numbers: ddt without what is through the decay, that without its factor a, and dout . x.
+// selective_scan_backward: the gradients of b, c, dt, a and d are sums over columns, which cu/recurrent_backward.cuh
+// leaves in `partial`, with three numbers: ddt without what is through the decay, that without its factor a, and dout .
+// x.
 #include "backends/cuda/cu/recurrent_backward.cuh"
 
 struct ScanBackwardSizes {
