@@ -79,7 +79,9 @@ void require_comm(const Comm* comm, Stream* stream, const char* what) {
   if (std::find(aborted.begin(), aborted.end(), comm->aborted) == aborted.end()) aborted.push_back(comm->aborted);
 }
 
-void* pointer(Place place) { return reinterpret_cast<void*>(place); }
+void* pointer(Place place) {
+  return reinterpret_cast<void*>(place);  // NOLINT(performance-no-int-to-ptr): an address of the device's
+}
 
 // data = data / ranks, in fp32.
 void divide(const Comm& comm, Place data, std::uint64_t count, tern_dtype dtype, Stream& stream) {

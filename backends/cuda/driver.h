@@ -221,9 +221,11 @@ struct CUmemAccessDesc {
      unsigned block_z, unsigned shared_bytes, CUstream stream, void** params, void** extra))
 
 struct Driver {
+// NOLINTBEGIN(bugprone-macro-parentheses): names and lists of parameters
 #define TERN_CUDA_MEMBER(member, symbol, parameters) CUresult(*member) parameters = nullptr;
   TERN_CUDA_DRIVER(TERN_CUDA_MEMBER)
 #undef TERN_CUDA_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
 };
 
 // The driver's functions; throws Error, with the mend, where the library isn't there or lacks one. Opened once.

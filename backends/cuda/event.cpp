@@ -145,7 +145,7 @@ tern_status event_adopt(tern_device device, const tern_native* native, tern_even
     }
     auto made = std::make_unique<tern_event_s>();
     made->state = device->state;
-    made->handle = reinterpret_cast<CUevent>(own.handle);
+    made->handle = reinterpret_cast<CUevent>(own.handle);  // NOLINT(performance-no-int-to-ptr): a handle
     made->adopted = true;
     made->timing = true;  // the driver says so where it measured none
     *event = made.release();

@@ -158,7 +158,7 @@ tern_status import_host(tern_device device, void* pointer, uint64_t bytes, tern_
       const auto address = reinterpret_cast<std::uintptr_t>(pointer);
       const std::uintptr_t begin = address / page * page;
       const std::uintptr_t end = (address + bytes + page - 1) / page * page;
-      void* const pages = reinterpret_cast<void*>(begin);
+      void* const pages = static_cast<std::byte*>(pointer) - (address - begin);
       register_pages(pages, end - begin);
       const CUresult code = driver().MemHostGetDevicePointer(&made->address, pages, 0);
       if (code != CUDA_SUCCESS) {

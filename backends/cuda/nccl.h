@@ -73,9 +73,11 @@ struct ncclConfig_t {
   X(GroupEnd, ())
 
 struct Nccl {
+// NOLINTBEGIN(bugprone-macro-parentheses): names and lists of parameters
 #define TERN_CUDA_MEMBER(member, parameters) ncclResult_t(*member) parameters = nullptr;
   TERN_CUDA_NCCL(TERN_CUDA_MEMBER)
 #undef TERN_CUDA_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
   const char* (*GetErrorString)(ncclResult_t result) = nullptr;
 };
 

@@ -30,6 +30,7 @@ tern_status takes(const tern_plugin_kernel* kernel, tern_device device, const te
 std::span<const tern_plugin_kernel* const> listed_kernels() {
   static const std::vector<Listed> all = [] {
     std::vector<Listed> list;
+    list.reserve(kernel_entries().size());
     for (const KernelEntry* entry : kernel_entries()) {
       list.push_back({{entry->op, entry->name, takes, nullptr}, entry});
     }
@@ -37,6 +38,7 @@ std::span<const tern_plugin_kernel* const> listed_kernels() {
   }();
   static const std::vector<const tern_plugin_kernel*> pointers = [] {
     std::vector<const tern_plugin_kernel*> list;
+    list.reserve(all.size());
     for (const Listed& kernel : all) list.push_back(&kernel);
     return list;
   }();
@@ -56,6 +58,7 @@ std::vector<const KernelEntry*> find_kernels(tern_device device, const tern_op_d
                                         found.data(), static_cast<std::uint32_t>(found.size()), &status));
   require(status);
   std::vector<const KernelEntry*> entries;
+  entries.reserve(found.size());
   for (const tern_plugin_kernel* kernel : found) entries.push_back(&entry_of(kernel));
   return entries;
 }

@@ -192,7 +192,7 @@ tern_status stream_adopt(tern_device device, const tern_native* native, tern_str
     }
     auto made = std::make_unique<tern_stream_s>();
     made->state = device->state;
-    made->handle = reinterpret_cast<CUstream>(own.handle);
+    made->handle = reinterpret_cast<CUstream>(own.handle);  // NOLINT(performance-no-int-to-ptr): a handle
     made->adopted = true;
     *stream = made.release();
     return TERN_OK;
