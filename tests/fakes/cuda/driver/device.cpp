@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,9 +45,19 @@ State& state() {
   return state;
 }
 
+// Not thread_local: that memory is kernels' shared memory, which launches fill.
 CUcontext& current() {
-  static thread_local CUcontext context = nullptr;
-  return context;
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    if (pthread_key_create(&made, [](void* context) { delete static_cast<CUcontext*>(context); }) != 0) std::abort();
+    return made;
+  }();
+  void* found = pthread_getspecific(key);
+  if (found == nullptr) {
+    found = std::make_unique<CUcontext>(nullptr).release();
+    pthread_setspecific(key, found);
+  }
+  return *static_cast<CUcontext*>(found);
 }
 
 CUresult check_context() {

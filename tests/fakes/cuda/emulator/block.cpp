@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "tests/fakes/cuda/emulator/executor.h"
 #include "tests/fakes/cuda/emulator/matrix.h"
@@ -98,13 +99,18 @@ void fiber_main() { thread().block->fiber_loop(); }
 }  // namespace
 
 Block::Block() {
-  void* region = mmap(nullptr, (kMostThreads + 1) * kStackBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (region == MAP_FAILED) std::abort();
-  const auto begin = (reinterpret_cast<std::uintptr_t>(region) + kStackBytes - 1) & ~(kStackBytes - 1);
+  region_ = mmap(nullptr, (kMostThreads + 1) * kStackBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (region_ == MAP_FAILED) std::abort();
+  const auto begin = (reinterpret_cast<std::uintptr_t>(region_) + kStackBytes - 1) & ~(kStackBytes - 1);
   stacks_ = reinterpret_cast<char*>(begin);
   void* shared = mmap(nullptr, kMostShared + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (shared == MAP_FAILED || mprotect(static_cast<char*>(shared) + kMostShared, kPage, PROT_NONE) != 0) std::abort();
   shared_end_ = static_cast<char*>(shared) + kMostShared;
+}
+
+Block::~Block() {
+  munmap(region_, (kMostThreads + 1) * kStackBytes);
+  munmap(shared_end_ - kMostShared, kMostShared + kPage);
 }
 
 // A fiber with a fresh stack. The header and the stack can be touched, the page between can't.
@@ -147,6 +153,9 @@ bool Block::run(const Kernel& kernel, const Grid& grid, void* const* params, Dim
     for (unsigned m = 0; m < warps_[w].meetings; ++m) warps_[w].meeting[m].arrived = 0;
     warps_[w].meetings = 0;
   }
+  // A prime beyond the threads visits each once.
+  static constexpr unsigned kPrimes[] = {1031, 1049, 1153, 1301, 1511, 1777, 1999, 2237};
+  step_ = kPrimes[random() % 8];
   shared_ = shared_end_ - (grid.shared_bytes + 127) / 128 * 128;
   std::memset(shared_, 0xff, static_cast<std::size_t>(shared_end_ - shared_));
   Thread* const first = take_fiber();
@@ -158,11 +167,28 @@ bool Block::run(const Kernel& kernel, const Grid& grid, void* const* params, Dim
   return !failed_;
 }
 
+unsigned Block::random() {  // xorshift, so a run can be repeated
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 17;
+  random_ ^= random_ << 5;
+  return random_;
+}
+
+Thread* Block::take_queued() {
+  if (order_ != Order::forwards) {
+    const unsigned count = queue_end_ - queue_begin_;
+    const unsigned at = queue_begin_ + (order_ == Order::random ? random() % count : count - 1);
+    std::swap(queue_[queue_begin_ % kQueue], queue_[at % kQueue]);
+  }
+  return queue_[queue_begin_++ % kQueue];
+}
+
 Thread* Block::take_fiber() { return free_count_ > 0 ? free_[--free_count_] : make_fiber(); }
 
 void Block::begin_thread(Thread& self) {
-  const unsigned linear = backwards_ ? threads_ - 1 - started_ : started_;
-  ++started_;
+  unsigned linear = started_++;
+  if (order_ == Order::backwards) linear = threads_ - 1 - linear;
+  if (order_ == Order::random) linear = static_cast<unsigned>((std::uint64_t{linear} * step_ + 7) % threads_);
   self.linear = linear;
   self.lane = linear % 32;
   self.index = {linear % grid_->threads.x, linear / grid_->threads.x % grid_->threads.y,
@@ -182,7 +208,7 @@ void Block::fiber_loop() {
     end_thread(self);
     if (queue_begin_ != queue_end_) {
       free_[free_count_++] = &self;
-      Thread* const next = queue_[queue_begin_++ % kQueue];
+      Thread* const next = take_queued();
       tern_fake_cuda_switch(&self.stack_pointer, next->stack_pointer);
     } else if (started_ == threads_) {
       if (exited_ != threads_) fail_by_deadlock();
@@ -209,7 +235,7 @@ void Block::end_thread(Thread& self) {
 void Block::wait(Thread& self) {
   Thread* next = nullptr;
   if (queue_begin_ != queue_end_) {
-    next = queue_[queue_begin_++ % kQueue];
+    next = take_queued();
   } else if (started_ != threads_) {
     next = take_fiber();
   } else {

@@ -6,14 +6,17 @@
 
 namespace tern::cuda::emulated {
 
+// In which threads start, and go on after a barrier. Each finds races that others don't.
+enum class Order { forwards, backwards, random };
+
 struct Block {
  public:
   Block();
+  ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
   [[nodiscard]] bool run(const Kernel& kernel, const Grid& grid, void* const* params, Dim index);
-  // Starts threads from the last to the first, which finds some races.
-  void backwards(bool yes) { backwards_ = yes; }
+  void order(Order order) { order_ = order; }
 
   // For the threads of the kernel.
   void fiber_loop();
@@ -42,6 +45,8 @@ struct Block {
 
   Thread* make_fiber();
   Thread* take_fiber();
+  Thread* take_queued();
+  [[nodiscard]] unsigned random();
   void begin_thread(Thread& self);
   void end_thread(Thread& self);
   void wait(Thread& self);
@@ -49,12 +54,15 @@ struct Block {
   void end_meeting(unsigned warp, Meeting& meeting, const Thread* self);
   [[noreturn]] void fail_by_deadlock();
 
+  void* region_ = nullptr;
   char* stacks_ = nullptr;
   char* shared_end_ = nullptr;
   char* shared_ = nullptr;
   unsigned fibers_ = 0;  // made; the first of stacks_
   unsigned mapped_ = 0;
-  bool backwards_ = false;
+  Order order_ = Order::forwards;
+  std::uint32_t random_ = 1;
+  unsigned step_ = 1;  // of a random order of threads
 
   const Kernel* kernel_ = nullptr;
   const Grid* grid_ = nullptr;

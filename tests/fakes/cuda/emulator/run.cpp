@@ -1,3 +1,6 @@
+#include <link.h>
+#include <pthread.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -27,11 +30,65 @@ struct Job {
   std::atomic<bool> failed{false};
 };
 
+// What kernels declare SHARED is thread_local, and nothing else of this library is: all of its memory of that kind, of this
+// thread of the system. Empty in a program, which has other variables there.
+struct SharedMemory {
+  void* at = nullptr;
+  std::size_t bytes = 0;
+};
+
+SharedMemory find_shared() {
+  static thread_local char anchor = 0;
+  SharedMemory found{.at = &anchor};  // and so the thread's copy is made
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& result = *static_cast<SharedMemory*>(data);
+        const auto wanted = reinterpret_cast<std::uintptr_t>(result.at);
+        const auto begin = reinterpret_cast<std::uintptr_t>(info->dlpi_tls_data);
+        for (int i = 0; i < info->dlpi_phnum && begin != 0; ++i) {
+          const auto& header = info->dlpi_phdr[i];
+          if (header.p_type != PT_TLS || wanted - begin >= header.p_memsz) continue;
+          result = {info->dlpi_tls_data, info->dlpi_name[0] == 0 ? 0 : header.p_memsz};
+          return 1;
+        }
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+// What a thread of the system runs blocks with.
+struct Runner {
+  Block block;
+  SharedMemory shared = find_shared();
+};
+
+Runner& runner() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    if (pthread_key_create(&made, [](void* runner) { delete static_cast<Runner*>(runner); }) != 0) std::abort();
+    return made;
+  }();
+  void* found = pthread_getspecific(key);
+  if (found == nullptr) {
+    found = std::make_unique<Runner>().release();
+    pthread_setspecific(key, found);
+  }
+  return *static_cast<Runner*>(found);
+}
+
+Order order_of_threads() {
+  static const char* const text = std::getenv("TERN_FAKE_CUDA_ORDER");
+  if (text == nullptr) return Order::forwards;
+  return std::strcmp(text, "backwards") == 0 ? Order::backwards : std::strcmp(text, "random") == 0 ? Order::random : Order::forwards;
+}
+
 void run_blocks(Job& job) {
-  static const char* const order = std::getenv("TERN_FAKE_CUDA_ORDER");
-  thread_local const std::unique_ptr<Block> block = std::make_unique<Block>();
-  const bool backwards = order != nullptr && std::strcmp(order, "backwards") == 0;
-  block->backwards(backwards);
+  Runner& here = runner();
+  Block* const block = &here.block;
+  const bool backwards = order_of_threads() == Order::backwards;
+  block->order(order_of_threads());
+  std::memset(here.shared.at, 0xff, here.shared.bytes);
   const Dim blocks = job.grid.blocks;
   for (;;) {
     std::uint64_t i = job.next.fetch_add(1, std::memory_order_relaxed);
