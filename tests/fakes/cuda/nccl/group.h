@@ -63,12 +63,19 @@ struct Split {
 // A collective of one rank; the stream has come so far.
 ncclResult_t run(Group& group, int rank, const Call& call);
 
+// What a communicator is busy with: a thread of its own waits for the other ranks.
+struct Work {
+  std::mutex mutex;
+  ncclResult_t result = ncclInProgress;
+};
+
 }  // namespace fake_nccl
 
 struct ncclComm {
   std::shared_ptr<fake_nccl::Group> group;                                   // null: the split that makes it isn't done
   std::shared_ptr<std::map<int, std::shared_ptr<fake_nccl::Split>>> splits;  // of the group, by their number
   std::shared_ptr<fake_nccl::Split> pending;                                 // that this rank waits for
+  std::shared_ptr<fake_nccl::Work> work;                                     // the last
   int rank = 0;
   int split_count = 0;
 };

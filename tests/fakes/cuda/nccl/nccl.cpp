@@ -1,8 +1,11 @@
-// libnccl.so.2 of the fake: ranks are threads of one process. A call waits for its stream, then for the other ranks.
+// libnccl.so.2 of the fake: ranks are threads of one process. A call waits for its stream; then its communicator is
+// busy until the other ranks have come too.
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <thread>
 
 #include "tests/fakes/cuda/nccl/group.h"
 
@@ -27,8 +30,22 @@ ncclResult_t wait_for(CUstream stream) {
   return synchronize != nullptr && synchronize(stream) == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
 }
 
+// Lets the communicator be busy with it.
+ncclResult_t begin(ncclComm* comm, std::function<ncclResult_t()> work) {
+  const auto begun = std::make_shared<Work>();
+  comm->work = begun;
+  std::thread([begun, work = std::move(work)] {
+    const ncclResult_t result = work();
+    const std::lock_guard lock(begun->mutex);
+    begun->result = result;
+  }).detach();
+  return ncclInProgress;
+}
+
 struct Message {
-  ncclComm* comm;
+  ncclComm* comm;  // while the call lasts
+  std::shared_ptr<Group> group;
+  int rank;
   bool sends;
   std::byte* data;
   std::size_t bytes;
@@ -47,19 +64,17 @@ Open& open() {
 }
 
 ncclResult_t send_now(const Message& message) {
-  if (const ncclResult_t result = wait_for(message.stream); result != ncclSuccess) return result;
-  Group& group = *message.comm->group;
+  Group& group = *message.group;
   const std::lock_guard lock(group.mutex);
-  group.messages[{message.comm->rank, message.peer}].emplace_back(message.data, message.data + message.bytes);
+  group.messages[{message.rank, message.peer}].emplace_back(message.data, message.data + message.bytes);
   group.changed.notify_all();
   return ncclSuccess;
 }
 
 ncclResult_t receive_now(const Message& message) {
-  if (const ncclResult_t result = wait_for(message.stream); result != ncclSuccess) return result;
-  Group& group = *message.comm->group;
+  Group& group = *message.group;
   std::unique_lock lock(group.mutex);
-  auto& box = group.messages[{message.peer, message.comm->rank}];
+  auto& box = group.messages[{message.peer, message.rank}];
   group.changed.wait(lock, [&] { return group.failed || !box.empty(); });
   if (group.failed) return ncclRemoteError;
   const std::vector<std::byte> bytes = std::move(box.front());
@@ -81,10 +96,20 @@ ncclResult_t run_messages(const std::vector<Message>& messages) {
   return ncclSuccess;
 }
 
-ncclResult_t queue_message(const Message& message) {
-  if (message.comm == nullptr || !message.comm->group) return ncclInvalidArgument;
-  if (message.peer < 0 || message.peer >= message.comm->group->ranks) return ncclInvalidArgument;
-  if (open().depth == 0) return run_messages({message});
+ncclResult_t begin_messages(std::vector<Message> messages) {
+  if (messages.empty()) return ncclSuccess;
+  for (const Message& message : messages) {
+    if (const ncclResult_t result = wait_for(message.stream); result != ncclSuccess) return result;
+  }
+  ncclComm* const comm = messages.front().comm;
+  return begin(comm, [messages = std::move(messages)] { return run_messages(messages); });
+}
+
+ncclResult_t queue_message(ncclComm* comm, bool sends, const void* data, std::size_t bytes, int peer, CUstream stream) {
+  if (comm == nullptr || !comm->group || peer < 0 || peer >= comm->group->ranks) return ncclInvalidArgument;
+  auto* const at = static_cast<std::byte*>(const_cast<void*>(data));
+  const Message message{comm, comm->group, comm->rank, sends, at, bytes, peer, stream};
+  if (open().depth == 0) return begin_messages({message});
   open().messages.push_back(message);
   return ncclSuccess;
 }
@@ -92,7 +117,7 @@ ncclResult_t queue_message(const Message& message) {
 ncclResult_t collective(ncclComm* comm, CUstream stream, const Call& call) {
   if (comm == nullptr || !comm->group) return ncclInvalidArgument;
   if (const ncclResult_t result = wait_for(stream); result != ncclSuccess) return result;
-  return run(*comm->group, comm->rank, call);
+  return begin(comm, [group = comm->group, rank = comm->rank, call] { return run(*group, rank, call); });
 }
 
 // Every rank has voted: each part's ranks get their group.
@@ -187,6 +212,13 @@ ncclResult_t CommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   const std::shared_ptr<Group> group = comm->group;
   if (!group) return ncclSuccess;
   const std::lock_guard lock(group->mutex);
+  if (comm->work) {
+    const std::lock_guard work_lock(comm->work->mutex);
+    if (comm->work->result != ncclSuccess) {
+      *state = comm->work->result;
+      return ncclSuccess;
+    }
+  }
   const bool busy = group->joined < group->ranks || (comm->pending && !comm->pending->done);
   *state = group->failed ? ncclRemoteError : busy ? ncclInProgress : ncclSuccess;
   return ncclSuccess;
@@ -237,11 +269,10 @@ ncclResult_t Broadcast(const void* from, void* to, std::size_t count, ncclDataTy
 }
 ncclResult_t Send(const void* from, std::size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm,
                   CUstream stream) {
-  auto* const data = static_cast<std::byte*>(const_cast<void*>(from));
-  return queue_message({comm, true, data, count * bytes_of(dtype), peer, stream});
+  return queue_message(comm, true, from, count * bytes_of(dtype), peer, stream);
 }
 ncclResult_t Recv(void* to, std::size_t count, ncclDataType_t dtype, int peer, ncclComm_t comm, CUstream stream) {
-  return queue_message({comm, false, static_cast<std::byte*>(to), count * bytes_of(dtype), peer, stream});
+  return queue_message(comm, false, to, count * bytes_of(dtype), peer, stream);
 }
 
 ncclResult_t GroupStart() {
@@ -251,7 +282,7 @@ ncclResult_t GroupStart() {
 ncclResult_t GroupEnd() {
   if (open().depth == 0) return ncclInvalidUsage;
   if (--open().depth > 0) return ncclSuccess;
-  return run_messages(std::exchange(open().messages, {}));
+  return begin_messages(std::exchange(open().messages, {}));
 }
 
 }  // namespace tern::cuda::fake_nccl
