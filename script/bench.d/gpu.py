@@ -25,6 +25,8 @@ SHAPES = {
     "1.5b": dict(hidden_size=1536, intermediate_size=8960, num_hidden_layers=28, num_attention_heads=12,
                  num_key_value_heads=2, vocab_size=151936, tie_word_embeddings=True),
 }
+CHATML = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+          "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
 LENGTH = 2048  # tokens of a training row
 STEPS = int(os.environ.get("STEPS", "8"))
 WARMUP = 3
@@ -101,7 +103,8 @@ def model(name):
         weight_map.update(dict.fromkeys(parts, file))
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     (folder / "tokenizer.json").write_bytes(TOKENIZER.read_bytes())
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"}))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": CHATML, "eos_token": "<|im_end|>"}))
     config = dict(shape, architectures=["Qwen2ForCausalLM"], model_type="qwen2", hidden_act="silu",
                   max_position_embeddings=32768, rope_theta=1e6, rms_norm_eps=1e-6, torch_dtype="bfloat16",
                   use_sliding_window=False, sliding_window=None, max_window_layers=28, eos_token_id=0, bos_token_id=0)
@@ -161,7 +164,7 @@ def training(tern, shape_name, words, flops_a_token):
     text = tern_run(tern, "sft", "--model", folder, "--device", "cuda:0", "--dataset", rows_file(), "--max_length", LENGTH,
                     "--truncation_strategy", "right", "--per_device_train_batch_size", batch,
                     "--gradient_accumulation_steps", 1, "--max_steps", WARMUP + STEPS, "--logging_steps", 1,
-                    "--save_strategy", "no", "--output_dir", output, "--template", "chatml", *words)
+                    "--save_strategy", "no", "--output_dir", output, *words)
     logs = sorted(output.glob("**/logging.jsonl"), key=lambda path: path.stat().st_mtime)
     lines = [json.loads(line) for line in logs[-1].read_text().splitlines()] if logs else []
     return {"seconds": time.time() - begin, "tokens_a_step": batch * LENGTH, "flops_a_step": batch *
