@@ -72,8 +72,6 @@ tern_status buffer_evict(tern_buffer given) {
     Buffer& buffer = require_reclaimable(given, "buffer_evict");
     if (buffer.evicted) return TERN_OK;
     if (buffer.counted > 0) {
-      // The host has seen to it that nothing queued uses it, but the driver unmaps at once, under whatever still runs.
-      check(driver().CtxSynchronize(), "waiting before memory is given back");
       unmap_memory(buffer);
       tern_plugin_return_memory(buffer.budget.get(), buffer.counted);
       tern_plugin_return_memory(&buffer.state->memory, buffer.counted);
