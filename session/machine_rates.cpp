@@ -66,8 +66,8 @@ std::unique_ptr<graph::Program> product_program(Runtime& runtime, accel::ChoiceC
   const tern_dtype dtype = !narrow ? TERN_F32 : compute == TERN_COMPUTE_F16 ? TERN_F16 : TERN_BF16;
   Value x = zeros(products, *store, "x", {it.rows, it.narrow}, dtype);
   const Value w = zeros(products, *store, "w", {it.wide, it.narrow}, dtype);
-  ops::MatmulOptions there{.transpose_b = true, .compute = compute, .needs = TERN_NEED_DETERMINISTIC};
-  ops::MatmulOptions back{.compute = compute, .needs = TERN_NEED_DETERMINISTIC};
+  ops::MatmulOptions there{.transpose_b = true, .compute = compute, .out = dtype, .needs = TERN_NEED_DETERMINISTIC};
+  ops::MatmulOptions back{.compute = compute, .out = dtype, .needs = TERN_NEED_DETERMINISTIC};
   for (int i = 0; i < it.pairs; ++i) x = ops::matmul(products, ops::matmul(products, x, w, there), w, back);
   products.output("sum", ops::sum_squares(products, x, {}, TERN_NEED_DETERMINISTIC));
   return graph::Program::build(products, store, choices, plain, runtime.host);

@@ -99,6 +99,24 @@ struct CUDA_KERNEL_NODE_PARAMS {  // _v2
   void* kern;
   CUcontext ctx;
 };
+// A launch that may begin before the one queued before it is over.
+enum : int { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+struct CUlaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char pad[64];
+    int programmaticStreamSerializationAllowed;
+  } value;
+};
+struct CUlaunchConfig {
+  unsigned gridDimX, gridDimY, gridDimZ;
+  unsigned blockDimX, blockDimY, blockDimZ;
+  unsigned sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute* attrs;
+  unsigned numAttrs;
+};
 struct CUDA_MEMSET_NODE_PARAMS {
   CUdeviceptr dst;
   std::size_t pitch;
@@ -216,6 +234,8 @@ struct CUmemAccessDesc {
   X(ModuleUnload, "cuModuleUnload", (CUmodule module))                                                                \
   X(ModuleGetFunction, "cuModuleGetFunction", (CUfunction * function, CUmodule module, const char* name))             \
   X(FuncSetAttribute, "cuFuncSetAttribute", (CUfunction function, int attribute, int value))                          \
+  X(LaunchKernelEx, "cuLaunchKernelEx",                                                                               \
+    (const CUlaunchConfig* config, CUfunction function, void** params, void** extra))                                 \
   X(LaunchKernel, "cuLaunchKernel",                                                                                   \
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,      \
      unsigned block_z, unsigned shared_bytes, CUstream stream, void** params, void** extra))

@@ -91,6 +91,12 @@ class Call {
     shared_ = bytes;
     return *this;
   }
+  // The kernel begins with wait_for_previous() of cu/common.cuh in every thread, so it may be started while what was
+  // queued before it still runs.
+  Call& overlapped() {
+    overlapped_ = true;
+    return *this;
+  }
   // Queues `blocks` of `threads`. Nothing where there are none. Blocks' second and third dimensions reach 65,535.
   void run(Dim3 blocks, Dim3 threads);
   // Queues blocks of `threads` until there are `items`: the kernel itself returns beyond what it was asked for.
@@ -103,6 +109,7 @@ class Call {
   const Function& function_;
   Stream& stream_;
   std::size_t shared_ = 0;
+  bool overlapped_ = false;
   std::size_t used_ = 0;
   std::size_t count_ = 0;
   std::array<std::size_t, kMostArgs> begins_{};

@@ -10,6 +10,7 @@
 namespace tern::cuda {
 namespace {
 
+constexpr int kOverlapping = 90;  // compute capability since which a launch may begin before the one before it is over
 constexpr std::int64_t kMostBlocks[3] = {2'147'483'647, 65'535, 65'535};
 
 // The node that was captured last on a stream.
@@ -29,6 +30,13 @@ CUgraphNode last_node(const Stream& stream) {
 CUresult queue(const Function& function, const Step& step, CUstream stream, void** params) {
   const auto& [x, y, z] = step.blocks;
   const auto& [tx, ty, tz] = step.threads;
+  if (step.overlapped) {
+    CUlaunchAttribute overlap{};
+    overlap.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    overlap.value.programmaticStreamSerializationAllowed = 1;
+    const CUlaunchConfig config{x, y, z, tx, ty, tz, static_cast<unsigned>(step.shared), stream, &overlap, 1};
+    return driver().LaunchKernelEx(&config, function.handle, params, nullptr);
+  }
   return driver().LaunchKernel(function.handle, x, y, z, tx, ty, tz, static_cast<unsigned>(step.shared), stream, params,
                                nullptr);
 }
@@ -84,6 +92,7 @@ void Call::run(Dim3 blocks, Dim3 threads) {
     step.threads[d] = static_cast<unsigned>(threads[d]);
   }
   step.shared = shared_;
+  step.overlapped = overlapped_ && !step.empty && stream_.state->facts.capability() >= kOverlapping;
   function_.allow_shared(shared_);
   if (stream_.steps != nullptr) {
     step.function = &function_;

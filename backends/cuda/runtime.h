@@ -167,6 +167,7 @@ struct Step {
   std::array<unsigned, 3> blocks{};
   std::array<unsigned, 3> threads{};
   std::size_t shared = 0;
+  bool overlapped = false;      // Call::overlapped
   bool empty = false;           // no blocks: "nothing" stands in its place
   std::vector<std::byte> data;  // arguments; of a library's, what it depends on
   std::vector<std::size_t> begins;

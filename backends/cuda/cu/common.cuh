@@ -21,6 +21,30 @@
 #include "tests/fakes/cuda/emulated.h"
 #endif
 
+// ---------------------------------------------------------------- launches that overlap (Call::overlapped)
+#ifdef __CUDACC__
+// Until what was queued before this kernel is over and its memory can be seen. Every thread of a kernel that is launched
+// overlapped calls it, before it reads or writes what others may: weights may be brought to the cache before.
+DEVICE void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// What is queued after this kernel may be started from here on; it waits for this kernel's end all the same.
+DEVICE void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Both, where there is nothing to bring before.
+DEVICE void begin_overlapped() {
+  let_next_start();
+  wait_for_previous();
+}
+// Brings 128 bytes nearer. The memory may be written meanwhile: nothing is read from it.
+DEVICE void prefetch_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+#endif
+
 // ---------------------------------------------------------------- dtypes, as tern_dtype counts them
 enum { F32, F16, BF16, F64, I8, U8, I16, U16, I32, U32, I64, U64, BOOL, F8_E4M3, F8_E5M2 };
 

@@ -117,8 +117,9 @@ CUresult FuncSetAttribute(CUfunction function, int attribute, int value) {
   return CUDA_SUCCESS;
 }
 
-CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                      unsigned block_z, unsigned shared_bytes, CUstream stream, void** params, void** extra) {
+namespace {
+
+CUresult launch(CUfunction function, const emulated::Grid& grid, CUstream stream, void** params, void** extra) {
   if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
   const Lock lock(state().mutex);
   stream = find_stream(stream);
@@ -126,7 +127,6 @@ CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, uns
   if (extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   auto node = std::make_shared<CUgraphNode_st>();
   node->context = stream->context;
-  const emulated::Grid grid{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
   if (const CUresult error = set_launch(*node, function, grid, params); error != CUDA_SUCCESS) return error;
   if (function->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture != nullptr) return add_node(stream, std::move(node));
@@ -134,6 +134,26 @@ CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, uns
     if (node->context->error == CUDA_SUCCESS) run_kernel_node(*node);
   });
   return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                      unsigned block_z, unsigned shared_bytes, CUstream stream, void** params, void** extra) {
+  return launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, stream, params, extra);
+}
+
+CUresult LaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) {
+  if (config == nullptr || (config->attrs == nullptr && config->numAttrs != 0)) return CUDA_ERROR_INVALID_VALUE;
+  emulated::Grid grid{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                      {config->blockDimX, config->blockDimY, config->blockDimZ},
+                      config->sharedMemBytes};
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) return CUDA_ERROR_INVALID_VALUE;
+    grid.overlapped = attribute.value.programmaticStreamSerializationAllowed != 0;
+  }
+  return launch(function, grid, config->hStream, params, extra);
 }
 
 }  // namespace tern::cuda::fake

@@ -197,6 +197,7 @@ void Block::begin_thread(Thread& self) {
   self.block_dim = grid_->threads;
   self.grid_dim = grid_->blocks;
   self.copies = self.committed = self.groups = 0;
+  self.waited = false;
   fiber_of_[linear] = &self;
 }
 
@@ -205,6 +206,7 @@ void Block::fiber_loop() {
   for (;;) {
     begin_thread(self);
     kernel_->invoke(*kernel_, params_);
+    if (grid_->overlapped && !self.waited) fail("launched overlapped, it returns without wait_for_previous()");
     end_thread(self);
     if (queue_begin_ != queue_end_) {
       free_[free_count_++] = &self;

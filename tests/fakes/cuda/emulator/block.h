@@ -38,6 +38,7 @@ struct Thread {
   unsigned linear;
   unsigned lane;
   Block* block;
+  bool waited;  // for what was queued before
   void* stack_pointer;
   // Copies that have begun, the oldest first; `committed` of them in groups of group_sizes.
   static constexpr unsigned kMostCopies = 512;

@@ -50,6 +50,7 @@ struct Grid {
   Dim blocks;
   Dim threads;
   unsigned shared_bytes;
+  bool overlapped = false;  // each thread must call wait_for_previous()
 };
 
 // Runs all blocks, over a second thread of the system where there are many. False, after a text on stderr, where a thread
