@@ -60,7 +60,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
 }
 
 Functions functions(const PlanDesc& desc) {
-  return {instance_of("gated_delta_rule", desc.arg(TERN_GATED_DELTA_RULE_K).shape[2])};
+  return {carrying("gated_delta_rule", desc.arg(TERN_GATED_DELTA_RULE_K).shape[2])};
 }
 
 template <typename S>
@@ -137,7 +137,7 @@ BackwardPlan planned_backward(const tern_op_desc& op) {
 std::uint64_t workspace_backward(const PlanDesc& desc) { return planned_backward(desc.op).bytes(); }
 
 Functions functions_backward(const PlanDesc& desc) {
-  return {instance_of("gated_delta_rule_back", desc.arg(kBackward.k).shape[2]), "gated_delta_rule_sums"};
+  return {carrying("gated_delta_rule_back", desc.arg(kBackward.k).shape[2]), "gated_delta_rule_sums"};
 }
 
 void run_backward(const Launch& launch) {

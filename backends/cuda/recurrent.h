@@ -45,7 +45,7 @@ struct Carrier {
   return {held, warps, parts_of(columns, 8 * warps)};
 }
 // The kernel's instance: <kernel>_32, _128 or _256.
-[[nodiscard]] inline std::string instance_of(const char* kernel, std::int64_t state_rows) {
+[[nodiscard]] inline std::string carrying(const char* kernel, std::int64_t state_rows) {
   return std::string(kernel) + "_" + std::to_string(carrier_of(state_rows, 1).room());
 }
 // Bytes of shared memory for a tile: two vectors [room], `of_columns` of [columns] and two numbers of each row.

@@ -95,7 +95,9 @@ int dtype_backward(const tern_op_desc& op) {
 }
 
 Functions functions_backward(const PlanDesc& desc) {
-  return with_any("rms_norm_backward", dtype_backward(desc.op), {"column_sum"});
+  const bool sums = desc.present(TERN_RMS_NORM_BACKWARD_DWEIGHT);
+  return with_any("rms_norm_backward", dtype_backward(desc.op), {"column_sum"},
+                  sums ? "rms_norm_backward" : "rms_norm_dx");
 }
 
 void run_backward(const Launch& launch) {

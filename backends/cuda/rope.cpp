@@ -110,9 +110,7 @@ bool supports_norm(const PlanDesc& desc, std::string& reason) {
   return check.ok();
 }
 
-int dtype_of_norm(const tern_op_desc& op) {
-  return common_dtype(op, {TERN_QK_NORM_ROPE_X, TERN_QK_NORM_ROPE_WEIGHT, TERN_QK_NORM_ROPE_Y});
-}
+int dtype_of_norm(const tern_op_desc& op) { return common_dtype(op, {TERN_QK_NORM_ROPE_X, TERN_QK_NORM_ROPE_Y}); }
 
 Functions functions_norm(const PlanDesc& desc) { return with_any("qk_norm_rope", dtype_of_norm(desc.op)); }
 
@@ -170,8 +168,7 @@ std::uint64_t workspace_backward(const PlanDesc& desc) {
 }
 
 int dtype_backward(const tern_op_desc& op) {
-  return common_dtype(op, {TERN_QK_NORM_ROPE_BACKWARD_DY, TERN_QK_NORM_ROPE_BACKWARD_X,
-                           TERN_QK_NORM_ROPE_BACKWARD_WEIGHT, TERN_QK_NORM_ROPE_BACKWARD_DX});
+  return common_dtype(op, {TERN_QK_NORM_ROPE_BACKWARD_DY, TERN_QK_NORM_ROPE_BACKWARD_X, TERN_QK_NORM_ROPE_BACKWARD_DX});
 }
 
 Functions functions_backward(const PlanDesc& desc) {

@@ -48,13 +48,17 @@ struct RowTile {
   }
   return dtype;
 }
-// <kernel>_any, which takes whatever there is; then `others`; then, where tensors have a dtype in common, <kernel>_bf16
-// or the like, for rows that are wide.
-[[nodiscard]] inline Functions with_any(const std::string& kernel, int dtype,
-                                        std::initializer_list<const char*> others = {}) {
-  Functions list = {kernel + "_any"};
+// The instance of a kernel for a small float's dtype: rms_norm_bf16.
+[[nodiscard]] inline std::string instance_of(const char* kernel, int dtype) {
+  return std::string(kernel) + (dtype == TERN_F32 ? "_f32" : dtype == TERN_F16 ? "_f16" : "_bf16");
+}
+// <kernel>_any, which takes whatever there is; then `others`; then, where tensors have a dtype in common, the instance
+// for it of <kernel>, or of `wide` if that is named, for rows that are wide.
+[[nodiscard]] inline Functions with_any(const char* kernel, int dtype, std::initializer_list<const char*> others = {},
+                                        const char* wide = nullptr) {
+  Functions list = {std::string(kernel) + "_any"};
   list.insert(list.end(), others.begin(), others.end());
-  if (dtype >= 0) list.push_back(kernel + (dtype == TERN_F32 ? "_f32" : dtype == TERN_F16 ? "_f16" : "_bf16"));
+  if (dtype >= 0) list.push_back(instance_of(wide != nullptr ? wide : kernel, dtype));
   return list;
 }
 

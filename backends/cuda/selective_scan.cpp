@@ -64,7 +64,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
 }
 
 Functions functions(const PlanDesc& desc) {
-  return {instance_of("selective_scan", desc.arg(TERN_SELECTIVE_SCAN_B).shape[2])};
+  return {carrying("selective_scan", desc.arg(TERN_SELECTIVE_SCAN_B).shape[2])};
 }
 
 template <typename S>
@@ -143,7 +143,7 @@ BackwardPlan planned_backward(const tern_op_desc& op) {
 std::uint64_t workspace_backward(const PlanDesc& desc) { return planned_backward(desc.op).bytes(); }
 
 Functions functions_backward(const PlanDesc& desc) {
-  return {instance_of("selective_scan_back", desc.arg(kBackward.b).shape[2]), "selective_scan_sums",
+  return {carrying("selective_scan_back", desc.arg(kBackward.b).shape[2]), "selective_scan_sums",
           "selective_scan_heads"};
 }
 

@@ -41,11 +41,18 @@ DEVICE Chunk chunk_of_lane(int lane, int k, int lanes, bool active, const HeadSi
   const int item = lane + k * lanes;
   return active && item < chunks_of(s) ? chunk_of(item, s) : Chunk{};
 }
+// The weight, which is wide where the other tensors are, but of a dtype of its own.
 template <int type>
 DEVICE Pairs factors_of(const Tensor& weight, long stride, float offset, const Chunk& chunk) {
-  if (!weight.here()) return {floats_of(offset), floats_of(offset)};
-  const Pairs factors = loaded_pairs<type>(load_pairs<type>(weight, 0, stride, chunk));
-  return {factors.first + offset, factors.second + offset};
+  Pairs factors = {floats_of(offset), floats_of(offset)};
+  if (!weight.here()) return factors;
+  if constexpr (type == ANY) {
+    factors = factors + loaded_pairs<ANY>(load_pairs<ANY>(weight, 0, stride, chunk));
+  } else {
+    if (chunk.in_first > 0) factors.first = factors.first + fetch_wide<ANY>(weight, chunk.first);
+    if (chunk.in_second > 0) factors.second = factors.second + fetch_wide<ANY>(weight, chunk.second);
+  }
+  return factors;
 }
 
 template <int type>

@@ -12,8 +12,9 @@ struct RmsNormBackwardSizes {
 
 CONSTANT int KEPT = 2;  // vectors of a thread
 
-// partial [teams, width], or null where nobody asks for dweight: sums over the team's rows of dy x rstd.
-template <int type>
+// Where nobody `asks` for dweight, `partial` isn't used. Else partial [teams, width]: sums over the team's rows of dy x
+// rstd.
+template <int type, bool asks>
 DEVICE void rms_norm_backward_kept(Tensor dy, Tensor x, Tensor weight, const float* rstd, Tensor dsum, Tensor dx,
                                    float* partial, const RmsNormBackwardSizes& s) {
   SHARED float room[32];
@@ -21,12 +22,8 @@ DEVICE void rms_norm_backward_kept(Tensor dy, Tensor x, Tensor weight, const flo
   const long begin = team.index * s.rows_of_team;
   if (begin >= s.rows) return;
   const long end = begin + s.rows_of_team < s.rows ? begin + s.rows_of_team : s.rows;
-  Floats factor[KEPT], sums[KEPT];
-  UNROLL for (int k = 0; k < KEPT; ++k) {
-    const long c = column_of(team, k);
-    sums[k] = floats_of(0.0f);
-    factor[k] = c < s.width ? fetch_wide<ANY>(weight, c) + s.weight_offset : sums[k];
-  }
+  Floats sums[KEPT];
+  UNROLL for (int k = 0; k < KEPT; ++k) sums[k] = floats_of(0.0f);
   for (long row = begin; row < end; ++row) {
     Raw of_dy[KEPT] = {}, of_x[KEPT] = {}, of_dsum[KEPT] = {};
     UNROLL for (int k = 0; k < KEPT; ++k) {
@@ -37,38 +34,45 @@ DEVICE void rms_norm_backward_kept(Tensor dy, Tensor x, Tensor weight, const flo
       if (dsum.here()) of_dsum[k] = load_raw(type, dsum.at, row * s.dsum[0] + c);
     }
     const float scale = rstd[row * s.rstd];
+    Floats g[KEPT];
     Floats products = floats_of(0.0f);
     UNROLL for (int k = 0; k < KEPT; ++k) {
+      const long c = column_of(team, k);
       const Floats upstream = floats_of(type, of_dy[k]), value = floats_of(type, of_x[k]);
-      products = products + upstream * factor[k] * value;
-      sums[k] = sums[k] + upstream * value * scale;
+      g[k] = c < s.width ? upstream * (fetch_wide<ANY>(weight, c) + s.weight_offset) : upstream;
+      products = products + g[k] * value;
+      if constexpr (asks) sums[k] = sums[k] + upstream * value * scale;
     }
     const float mean = team_sum(team, sum_of(products), room) / static_cast<float>(s.width);
     const float along_x = scale * scale * mean;
     UNROLL for (int k = 0; k < KEPT; ++k) {
       const long c = column_of(team, k);
       if (c >= s.width) continue;
-      Floats out = (floats_of(type, of_dy[k]) * factor[k] - floats_of(type, of_x[k]) * along_x) * scale;
+      Floats out = (g[k] - floats_of(type, of_x[k]) * along_x) * scale;
       if (dsum.here()) out = out + floats_of(type, of_dsum[k]);
       spread_wide<type>(dx, row * s.dx[0] + c, out);
     }
   }
-  if (partial == nullptr) return;
-  UNROLL for (int k = 0; k < KEPT; ++k) {
-    const long c = column_of(team, k);
-    if (c < s.width) spread_wide<F32>(floats_at(partial), team.index * s.width + c, sums[k]);
+  if constexpr (asks) {
+    UNROLL for (int k = 0; k < KEPT; ++k) {
+      const long c = column_of(team, k);
+      if (c < s.width) spread_wide<F32>(floats_at(partial), team.index * s.width + c, sums[k]);
+    }
   }
 }
 
-#define RMS_NORM_BACKWARD(name, type)                                                              \
-  KERNEL_BOUNDED(name, 512, 1)                                                                     \
+#define RMS_NORM_BACKWARD(name, type, asks, blocks)                                                \
+  KERNEL_BOUNDED(name, 512, blocks)                                                                \
   (Tensor dy, Tensor x, Tensor weight, const float* rstd, Tensor dsum, Tensor dx, float* partial, \
    RmsNormBackwardSizes s) {                                                                       \
-    rms_norm_backward_kept<type>(dy, x, weight, rstd, dsum, dx, partial, s);                       \
+    rms_norm_backward_kept<type, asks>(dy, x, weight, rstd, dsum, dx, partial, s);                 \
   }
-RMS_NORM_BACKWARD(rms_norm_backward_f32, F32)
-RMS_NORM_BACKWARD(rms_norm_backward_f16, F16)
-RMS_NORM_BACKWARD(rms_norm_backward_bf16, BF16)
+RMS_NORM_BACKWARD(rms_norm_backward_f32, F32, true, 1)
+RMS_NORM_BACKWARD(rms_norm_backward_f16, F16, true, 1)
+RMS_NORM_BACKWARD(rms_norm_backward_bf16, BF16, true, 1)
+RMS_NORM_BACKWARD(rms_norm_dx_f32, F32, false, 1)
+RMS_NORM_BACKWARD(rms_norm_dx_f16, F16, false, 1)
+RMS_NORM_BACKWARD(rms_norm_dx_bf16, BF16, false, 2)
 
 // Any dtypes and strides, rows of any width. The sums are kept in `partial` itself.
 KERNEL(rms_norm_backward_any)
