@@ -6,12 +6,11 @@ namespace {
 // The struct ScatterSizes of cu/scatter_add_rows.cu.
 struct Sizes {
   std::int64_t rows, rows_of_y, width, chunks;
-  std::int64_t index;
   std::int64_t x[2], y[2];
 };
 
-constexpr std::int64_t kRowsOfBlock = 32;  // that a block of 256 threads sorts in
-constexpr std::int64_t kColumns = 8;       // of a thread
+constexpr std::int64_t kTile = 512;   // rows that are sorted together: TILE there
+constexpr std::int64_t kColumns = 8;  // of a thread
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& x = desc.arg(TERN_SCATTER_ADD_ROWS_X);
@@ -25,28 +24,26 @@ bool supports(const PlanDesc& desc, std::string& reason) {
       .ok();
 }
 
-// The order of the rows.
-std::uint64_t workspace(const PlanDesc& desc) {
-  return static_cast<std::uint64_t>(desc.arg(TERN_SCATTER_ADD_ROWS_X).shape[0]) * sizeof(std::int32_t);
-}
+std::uint64_t list_bytes(std::int64_t rows) { return static_cast<std::uint64_t>(round_up(rows, 32)) * 8; }
+
+// Two lists of the rows and where each goes: sorted by tiles, and all together.
+std::uint64_t workspace(const PlanDesc& desc) { return 2 * list_bytes(desc.arg(TERN_SCATTER_ADD_ROWS_X).shape[0]); }
 
 Functions functions(const PlanDesc& /*desc*/) {
-  return {"scatter_add_rows_sort", "scatter_add_rows_clear", "scatter_add_rows"};
+  return {"scatter_add_rows_tiles", "scatter_add_rows_order", "scatter_add_rows_clear", "scatter_add_rows"};
 }
 
 void run(const Launch& launch) {
   const TensorView &x = launch[TERN_SCATTER_ADD_ROWS_X], &index = launch[TERN_SCATTER_ADD_ROWS_INDEX];
   const TensorView& y = launch[TERN_SCATTER_ADD_ROWS_Y];
-  Sizes sizes{x.dim(0), y.dim(0), y.dim(1), parts_of(y.dim(1), kColumns), index.stride(0), {}, {}};
+  Sizes sizes{x.dim(0), y.dim(0), y.dim(1), parts_of(y.dim(1), kColumns), {}, {}};
   take_strides(x, sizes.x);
   take_strides(y, sizes.y);
-  const Place order = launch.workspace();
-  Call sort = launch.call(0);
-  sort.arg(index.planes[0]).arg(order).arg(sizes.rows).arg(sizes.index);
-  sort.run({parts_of(sizes.rows, kRowsOfBlock), 1, 1}, {256, 1, 1});
-  if (!y.adds) launch.call(1).arg(y).arg(sizes).run(sizes.rows_of_y * sizes.chunks, kPlainThreads);
-  Call add = launch.call(2);
-  add.arg(x).arg(index.planes[0]).arg(order).arg(y).arg(sizes).run(sizes.rows * sizes.chunks, kPlainThreads);
+  const Place tiles = launch.workspace(), order = launch.workspace(list_bytes(sizes.rows));
+  launch.call(0).arg(index.planes[0]).arg(tiles).arg(sizes.rows).arg(index.stride(0)).run(sizes.rows, kTile);
+  launch.call(1).arg(tiles).arg(order).arg(sizes.rows).run(sizes.rows, kPlainThreads);
+  if (!y.adds) launch.call(2).arg(y).arg(sizes).run(sizes.rows_of_y * sizes.chunks, kPlainThreads);
+  launch.call(3).arg(x).arg(order).arg(y).arg(sizes).run(sizes.rows * sizes.chunks, kPlainThreads);
 }
 
 constexpr KernelEntry kKernels[] = {

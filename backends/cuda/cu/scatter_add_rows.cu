@@ -3,34 +3,51 @@
 #include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/vectors.cuh"
 
-CONSTANT int TILE = 2048;  // indices that a block looks at together
-CONSTANT int SHARE = 8;    // threads of a row: each looks at every 8th index
+CONSTANT int TILE = 512;  // rows that a block sorts, a thread one
 
-// order[place] = row. A row's place is how many go before it, which is counted.
-KERNEL_BOUNDED(scatter_add_rows_sort, 256, 4)(const int* index, int* order, long rows, long stride) {
+struct alignas(8) Sorted {
+  int to;   // a row of y
+  int row;  // of x
+};
+
+// Each tile sorted by itself: a row's place is how many go before it, which is counted.
+KERNEL_BOUNDED(scatter_add_rows_tiles, 512, 2)(const int* index, Sorted* tiles, long rows, long stride) {
   SHARED int tile[TILE];
-  const long row = static_cast<long>(blockIdx.x) * (256 / SHARE) + threadIdx.x / SHARE;
-  const int share = threadIdx.x % SHARE;
-  const int own = row < rows ? index[row * stride] : 0;
+  const long first = static_cast<long>(blockIdx.x) * TILE;
+  const int own = threadIdx.x, count = static_cast<int>(rows - first < TILE ? rows - first : TILE);
+  if (own < count) tile[own] = index[(first + own) * stride];
+  __syncthreads();
+  if (own >= count) return;
+  const int to = tile[own];
   int before = 0;
-  for (long first = 0; first < rows; first += TILE) {
+  _Pragma("unroll 4") for (int i = 0; i < own; ++i) before += tile[i] <= to ? 1 : 0;
+  _Pragma("unroll 4") for (int i = own + 1; i < count; ++i) before += tile[i] < to ? 1 : 0;
+  tiles[first + before] = {to, static_cast<int>(first) + own};
+}
+
+// All of them: a row's place is that in its tile, and how many of each other tile go before it.
+KERNEL(scatter_add_rows_order)(const Sorted* tiles, Sorted* order, long rows) {
+  const long at = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (at >= rows) return;
+  const Sorted own = tiles[at];
+  const long own_tile = at / TILE;
+  long before = at % TILE;
+  for (long first = 0, t = 0; first < rows; first += TILE, ++t) {
+    if (t == own_tile) continue;
     const int count = static_cast<int>(rows - first < TILE ? rows - first : TILE);
-    __syncthreads();  // the tile before has been read
-    for (int i = threadIdx.x; i < count; i += 256) tile[i] = index[(first + i) * stride];
-    __syncthreads();
-    const long left = row - first;  // of the tile: the rows in front of this one
-    const int earlier = left < 0 ? 0 : left < count ? static_cast<int>(left) : count;
-    int i = share;
-    _Pragma("unroll 4") for (; i < earlier; i += SHARE) before += tile[i] <= own ? 1 : 0;
-    _Pragma("unroll 4") for (; i < count; i += SHARE) before += tile[i] < own ? 1 : 0;
+    int less = 0;
+    UNROLL for (int step = TILE; step > 0; step /= 2) {
+      if (less + step > count) continue;
+      const int other = tiles[first + less + step - 1].to;
+      if (t < own_tile ? other <= own.to : other < own.to) less += step;
+    }
+    before += less;
   }
-  UNROLL for (int step = SHARE / 2; step > 0; step /= 2) before += __shfl_xor_sync(0xffffffffu, before, step);
-  if (row < rows && share == 0) order[before] = static_cast<int>(row);
+  order[before] = own;
 }
 
 struct ScatterSizes {
   long rows, rows_of_y, width, chunks;
-  long index;
   long x[2], y[2];
 };
 
@@ -43,22 +60,18 @@ KERNEL(scatter_add_rows_clear)(Tensor y, ScatterSizes s) {
 }
 
 // A thread has W columns of a place in the order, and does something where a run begins there.
-KERNEL(scatter_add_rows)(Tensor x, const int* index, const int* order, Tensor y, ScatterSizes s) {
+KERNEL(scatter_add_rows)(Tensor x, const Sorted* order, Tensor y, ScatterSizes s) {
   long place, chunk;
   if (!find_part(s.rows, s.chunks, place, chunk)) return;
-  const long c = chunk * W, left = s.width - c;
-  const long first = order[place];
-  const int own = index[first * s.index];
-  if (own < 0 || own >= s.rows_of_y) return;
-  if (place > 0 && index[order[place - 1] * s.index] == own) return;
-  const long to = own * s.y[0] + c * s.y[1];
+  const Sorted own = order[place];
+  if (own.to < 0 || own.to >= s.rows_of_y || (place > 0 && order[place - 1].to == own.to)) return;
+  const long c = chunk * W, left = s.width - c, to = own.to * s.y[0] + c * s.y[1];
   Floats sum = fetch(y, to, s.y[1], left);
-  long row = first;
-  for (long at = place; row >= 0;) {
+  long row = own.row;
+  for (long at = place + 1; row >= 0; ++at) {
     const Floats values = fetch(x, row * s.x[0] + c * s.x[1], s.x[1], left);
-    ++at;  // the next row is looked for while this one comes
-    row = at < s.rows ? order[at] : -1;
-    if (row >= 0 && index[row * s.index] != own) row = -1;
+    const Sorted next = at < s.rows ? order[at] : Sorted{-1, -1};  // on its way beside the values
+    row = next.to == own.to ? next.row : -1;
     sum = sum + values;
   }
   spread(y, to, s.y[1], left, sum);
