@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "tests/fakes/cuda/driver/symbols.h"
 
@@ -31,6 +33,49 @@ bool is_function(CUfunction function) {
   return false;
 }
 
+// What a kernel takes of a multiprocessor once nvcc has compiled it.
+struct Resources {
+  unsigned registers = 0;  // of a thread
+  unsigned shared_bytes = 0;
+};
+
+// The host can't know: TERN_FAKE_CUDA_RESOURCES names what `cuobjdump -res-usage` said of the plugin's images.
+const std::map<std::string, Resources>& compiled() {
+  static const auto& all = *[] {
+    auto read = std::make_unique<std::map<std::string, Resources>>();
+    const char* const path = std::getenv("TERN_FAKE_CUDA_RESOURCES");
+    std::ifstream file(path == nullptr ? "" : path);
+    std::string line, name;
+    while (std::getline(file, line)) {
+      Resources resources;
+      char text[512];
+      if (std::sscanf(line.c_str(), " Function %511[^:]", text) == 1) name = text;
+      if (std::sscanf(line.c_str(), " REG:%u STACK:%*u SHARED:%u", &resources.registers, &resources.shared_bytes) == 2) {
+        (*read)[name] = resources;
+      }
+    }
+    return read.release();
+  }();
+  return all;
+}
+
+// Registers come in units of 256 for a warp, 65,536 to a block; shared memory, with 1 KB of the system's, to 228 KB.
+CUresult check_resources(const emulated::Kernel& kernel, const emulated::Grid& grid, std::uint64_t threads) {
+  const auto found = compiled().find(kernel.name);
+  if (found == compiled().end()) return CUDA_SUCCESS;
+  const std::uint64_t warp = (found->second.registers * 32ULL + 255) / 256 * 256;
+  if (warp * ((threads + 31) / 32) > 65536) {
+    std::fprintf(stderr, "fake CUDA: kernel %s: %u registers in %lu threads\n", kernel.name, found->second.registers, threads);
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
+  if (found->second.shared_bytes + grid.shared_bytes > 228U << 10) {
+    std::fprintf(stderr, "fake CUDA: kernel %s: %u bytes of shared memory and %u more\n", kernel.name,
+                 found->second.shared_bytes, grid.shared_bytes);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 CUresult set_launch(CUgraphNode_st& node, CUfunction function, const emulated::Grid& grid, void** params) {
@@ -44,6 +89,7 @@ CUresult set_launch(CUgraphNode_st& node, CUfunction function, const emulated::G
   const std::uint64_t in_block = std::uint64_t{threads.x} * threads.y * threads.z;
   if (in_block > 1024 || in_block > function->kernel->most_threads) return CUDA_ERROR_INVALID_VALUE;
   if (grid.shared_bytes > function->most_dynamic_bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = check_resources(*function->kernel, grid, in_block); error != CUDA_SUCCESS) return error;
   if (params == nullptr && !function->kernel->parameters.empty()) return CUDA_ERROR_INVALID_VALUE;
   std::vector<std::byte> arguments(lay_out(*function->kernel, [](std::size_t, std::size_t, std::size_t) {}));
   lay_out(*function->kernel, [&](std::size_t i, std::size_t begin, std::size_t bytes) {
