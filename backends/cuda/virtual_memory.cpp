@@ -27,6 +27,9 @@ std::vector<CUmemAccessDesc> readers(const DeviceState& state) {
 }
 
 Buffer& require_reclaimable(tern_buffer buffer, const char* what) {
+  if (buffer != nullptr && !buffer->state->facts.virtual_memory) {
+    throw Error(TERN_UNSUPPORTED, cat(what, ": this device has no reclaimable buffers"));
+  }
   if (buffer == nullptr || buffer->kind != Buffer::Kind::reclaimable) {
     throw Error(TERN_INVALID_ARGUMENT, cat(what, ": expected a buffer that was made reclaimable"));
   }
