@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -42,7 +44,24 @@ std::size_t add_nodes(std::vector<Finding>& findings) {
   return devices;
 }
 
-void add_kernels(std::vector<Finding>& findings) {
+// Whether code that was built for `architectures` ("80, 90a, 100") runs on a device: code of its own number; of a lower
+// one with the same first digits; or the first's PTX, which every later device compiles. Numbers with a letter are for
+// one device.
+bool runs_on(std::string_view architectures, const Facts& facts) {
+  for (bool first = true; !architectures.empty(); first = false) {
+    const std::size_t comma = std::min(architectures.find(", "), architectures.size());
+    const std::string_view name = architectures.substr(0, comma);
+    architectures.remove_prefix(std::min(comma + 2, architectures.size()));
+    int number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    const bool lettered = end != name.data() + name.size();
+    if (error != std::errc{} || number > facts.capability()) continue;
+    if (number == facts.capability() || (!lettered && (first || number / 10 == facts.major))) return true;
+  }
+  return false;
+}
+
+void add_kernels(std::vector<Finding>& findings, const Found& found) {
   if (images().empty()) {
     findings.push_back({TERN_LOG_WARN,
                         "this tern was built without nvcc, so it has no kernels for NVIDIA devices: install the CUDA "
@@ -51,6 +70,13 @@ void add_kernels(std::vector<Finding>& findings) {
   }
   findings.push_back({TERN_LOG_INFO, cat("kernels were built for compute capability ", built_architectures(),
                                          "; drivers from CUDA 12.0 on take them")});
+  for (std::size_t i = 0; i < found.devices.size(); ++i) {
+    const Facts& facts = found.devices[i].facts;
+    if (runs_on(built_architectures(), facts)) continue;
+    findings.push_back({TERN_LOG_WARN, cat("cuda:", i, " has compute capability ", facts.major, ".", facts.minor,
+                                           ", which none of these runs on: build tern with ", facts.capability(),
+                                           " in TERN_CUDA_ARCHITECTURES")});
+  }
 }
 
 void add_collectives(std::vector<Finding>& findings, std::size_t devices) {
@@ -86,7 +112,7 @@ std::vector<Finding> examine() {
   }
   findings.push_back({TERN_LOG_INFO, cat("the driver's version, and that of CUDA: ", driver_version())});
   for (std::size_t i = 0; i < found.devices.size(); ++i) add_device(findings, found.devices[i].facts, i);
-  add_kernels(findings);
+  add_kernels(findings, found);
   add_collectives(findings, found.devices.size());
   return findings;
 }
