@@ -33,7 +33,7 @@ void run(const Launch& launch) {
   const Dense dense = make_dense({&y, &gate, &up});
   Call call = launch.call(0);
   call.arg(gate).arg(up).arg(y).arg(dense).arg(limit_of(attrs.limit)).arg(attrs.up_offset);
-  call.run(dense.walk.units, kDenseThreads);
+  call.overlapped().run(dense.walk.units, kDenseThreads);
 }
 
 bool supports_backward(const PlanDesc& desc, std::string& reason) {

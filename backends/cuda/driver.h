@@ -105,7 +105,7 @@ struct CUlaunchAttribute {
   int id;
   char pad[4];
   union {
-    char pad[64];
+    alignas(8) char pad[64];
     int programmaticStreamSerializationAllowed;
   } value;
 };

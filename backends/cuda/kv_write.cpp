@@ -67,7 +67,7 @@ void run(const Launch& launch) {
   const std::int64_t units = sizes.rows * std::max(first.heads * first.chunks, second.heads * second.chunks);
   Call call = launch.call(0);
   call.arg(slots.planes[0]).arg(first).arg(second).arg(sizes);
-  call.run({parts_of(units, kPlainThreads), v.present() ? 2 : 1, 1}, {kPlainThreads, 1, 1});
+  call.overlapped().run({parts_of(units, kPlainThreads), v.present() ? 2 : 1, 1}, {kPlainThreads, 1, 1});
 }
 
 constexpr KernelEntry kKernels[] = {{TERN_OP_KV_WRITE, "kv_write", supports, nullptr, functions, run}};

@@ -281,6 +281,7 @@ void run_product(const Launch& launch, std::size_t first, Place workspace, const
   if (tile.form == Form::tensor) {
     kernel.shared(static_cast<std::size_t>(kStages * (tile.rows + tile.columns) * kDepth * 2));
   }
+  if (tile.form == Form::stream) kernel.overlapped();
   kernel.run({blocks, plan.splits, 1}, {tile.threads, 1, 1});
   if (plan.splits < 2) return;
   p.partials = 0;
@@ -288,6 +289,7 @@ void run_product(const Launch& launch, std::size_t first, Place workspace, const
       .arg(p)
       .arg(workspace)
       .arg(static_cast<std::int32_t>(plan.splits))
+      .overlapped()
       .run(std::int64_t{p.batch} * p.m * p.n, 256);
 }
 

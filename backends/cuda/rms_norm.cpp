@@ -56,7 +56,7 @@ void run(const Launch& launch) {
   const bool kept = tile.kept && dtype_of(launch.planned()) >= 0 && are_wide({&x, &residual, &weight, &y, &sum});
   Call call = launch.call(kept ? 1 : 0);
   for (int i = 0; i < TERN_RMS_NORM_NUM_ARGS; ++i) call.arg(launch[i]);
-  call.arg(sizes).run(tile.blocks(sizes.rows), tile.threads());
+  call.arg(sizes).overlapped().run(tile.blocks(sizes.rows), tile.threads());
 }
 
 // The struct RmsNormBackwardSizes of cu/rms_norm_backward.cu.

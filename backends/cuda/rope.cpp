@@ -78,7 +78,7 @@ void run(const Launch& launch) {
   const bool wide = dtype_of(launch.planned()) >= 0 && are_wide({&x, &y, &cos, &sin});
   Call call = launch.call(wide ? 1 : 0);
   call.arg(x).arg(launch[TERN_ROPE_POSITIONS].planes[0]).arg(cos).arg(sin).arg(y).arg(sizes);
-  call.run({sizes.head.rows, 1, 1}, {threads, 1, 1});
+  call.overlapped().run({sizes.head.rows, 1, 1}, {threads, 1, 1});
 }
 
 // Threads that have a head together, and how many heads a block of kNormThreads has at a time.

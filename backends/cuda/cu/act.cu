@@ -132,6 +132,7 @@ DEVICE void act_mul_backward(const Tensor (&of)[5], const Dense& dense, float li
   KERNEL(act_backward_##name)(Tensor dy, Tensor x, Tensor dx, Dense dense) { act_backward<kind>(dy, x, dx, dense); }
 #define GATED(name, kind)                                                                                            \
   KERNEL(act_mul_##name)(Tensor gate, Tensor up, Tensor y, Dense dense, float limit, float up_offset) {              \
+    begin_overlapped();                                                                                                \
     act_mul<kind>(gate, up, y, dense, limit, up_offset);                                                             \
   }                                                                                                                  \
   KERNEL(act_mul_backward_##name)(Tensor dy, Tensor gate, Tensor up, Tensor dgate, Tensor dup, Dense dense,          \

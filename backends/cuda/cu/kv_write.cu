@@ -37,6 +37,7 @@ DEVICE void write_rows(const int* slots, const KvSide& side, const KvSizes& s) {
 
 // blockIdx.y: 0 writes k, 1 writes v.
 KERNEL(kv_write)(const int* slots, KvSide k, KvSide v, KvSizes s) {
+  begin_overlapped();
   if (blockIdx.y == 0) {
     write_rows(slots, k, s);
   } else {

@@ -14,16 +14,34 @@ DEVICE void multiply_words(float (&d)[4], uint a0, uint a1, uint a2, uint a3, ui
   }
 }
 
+// The first of what the block reads of b, towards the cache, while a may still be in the making: up to 4 kB of each row.
+template <int columns>
+DEVICE void bring_nearer(const Product& p, const Work& work, const ushort* b) {
+  constexpr int kLine = 64, kLines = 32;  // elements; of a row
+  const int all = (work.end_k - work.begin + kLine - 1) / kLine, lines = all < kLines ? all : kLines;
+  for (int e = threadIdx.x; e < columns * lines; e += blockDim.x) {
+    const int row = work.j + e / lines;
+    if (row < p.n) prefetch_line(b + row * p.b_row + work.begin + e % lines * kLine);
+  }
+}
+
 // 8 `row_blocks` rows of a by 16 `column_blocks` of b. The eight warps share the sum: each takes `unroll` steps of 32 in turn.
 // In a step a lane has eight neighbours along the sum, which no fragment has: but both sides are out of order alike.
 template <int type, int row_blocks, int column_blocks, int unroll>
 DEVICE void product_stream(const Product& p, float* room) {
   constexpr int kWarps = 8, kRows = 8 * row_blocks, kColumns = 16 * column_blocks, kStep = 32 * unroll;
+  let_next_start();
+  const bool lists = p.tiles != nullptr || p.bounds != nullptr;  // which others may have written just before
+  if (lists) wait_for_previous();
   const Work work = find_work<kRows, kColumns>(p);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int in_block = lane / 4, piece = lane % 4 * 8;
   const ushort* const a = reinterpret_cast<const ushort*>(p.a) + a_origin(p, work);
   const ushort* const b = reinterpret_cast<const ushort*>(p.b) + work.batch * p.b_batch;
+  if (!lists) {
+    bring_nearer<kColumns>(p, work, b);
+    wait_for_previous();
+  }
   float sums[column_blocks][row_blocks][4];
   UNROLL for (int j = 0; j < column_blocks; ++j) {
     UNROLL for (int i = 0; i < row_blocks; ++i) {

@@ -162,6 +162,7 @@ KERNEL(product_dot_4)(const Product p) { product_dot<4>(p); }
 
 // Sums of the splits, from the first to the last; one result to a thread.
 KERNEL(product_combine)(const Product p, const float* partials, int splits) {
+  begin_overlapped();
   const long results = static_cast<long>(p.batch) * p.m * p.n;
   const long at = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= results) return;

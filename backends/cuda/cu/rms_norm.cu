@@ -21,6 +21,7 @@ template <int type>
 DEVICE void rms_norm_kept(Tensor x, Tensor residual, Tensor weight, Tensor y, Tensor sum, Tensor rstd,
                           const RmsNormSizes& s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const long row = team.index;
   if (row >= s.rows) return;
@@ -63,6 +64,7 @@ RMS_NORM(rms_norm_bf16, BF16, 2)
 // Any dtypes and strides, rows of any width: read again from sum, or x, once the scale is known.
 KERNEL(rms_norm_any)(Tensor x, Tensor residual, Tensor weight, Tensor y, Tensor sum, Tensor rstd, RmsNormSizes s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const long row = team.index;
   if (row >= s.rows) return;

@@ -27,6 +27,7 @@ DEVICE void rope_rows(const Tensor& x, const int* positions, const Tensor& cosin
 #define ROPE(name, type)                                                                  \
   KERNEL_BOUNDED(name, 256, 3)                                                            \
   (Tensor x, const int* positions, Tensor cosines, Tensor sines, Tensor y, RopeSizes s) { \
+    begin_overlapped();                                                                   \
     rope_rows<type>(x, positions, cosines, sines, y, s);                                  \
   }
 ROPE(rope_f32, F32)
