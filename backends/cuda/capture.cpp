@@ -28,6 +28,7 @@ bool same_places(const std::vector<Step>& a, const std::vector<Step>& b) {
 
 // Gives a node of the graph what the step says.
 CUresult set_node(const Capture& capture, CUgraphNode node, const Step& step) {
+  if (node == nullptr) return CUDA_ERROR_NOT_SUPPORTED;
   const Function& function = step.empty ? capture.state->modules.get("nothing") : *step.function;
   std::vector<void*> params;
   CUDA_KERNEL_NODE_PARAMS node_params{};

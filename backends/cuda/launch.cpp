@@ -13,18 +13,15 @@ namespace {
 constexpr int kOverlapping = 90;  // compute capability since which a launch may begin before the one before it is over
 constexpr std::int64_t kMostBlocks[3] = {2'147'483'647, 65'535, 65'535};
 
-// The node that was captured last on a stream.
+// The node that was captured last on a stream; null where the driver doesn't tell: the launch can't be updated then.
 CUgraphNode last_node(const Stream& stream) {
   int status = CU_STREAM_CAPTURE_STATUS_NONE;
   std::uint64_t id = 0;
   CUgraph graph = nullptr;
   const CUgraphNode* nodes = nullptr;
   std::size_t count = 0;
-  check(driver().StreamGetCaptureInfo(stream.handle, &status, &id, &graph, &nodes, &count), "asking a capture");
-  if (status != CU_STREAM_CAPTURE_STATUS_ACTIVE || count != 1) {
-    throw Error(TERN_INTERNAL, "a captured launch left no node of its own behind");
-  }
-  return nodes[0];
+  const CUresult code = driver().StreamGetCaptureInfo(stream.handle, &status, &id, &graph, &nodes, &count);
+  return code == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE && count == 1 ? nodes[0] : nullptr;
 }
 
 CUresult queue(const Function& function, const Step& step, CUstream stream, void** params) {
