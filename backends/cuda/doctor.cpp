@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -69,7 +70,14 @@ void add_kernels(std::vector<Finding>& findings, const Found& found) {
     return;
   }
   findings.push_back({TERN_LOG_INFO, cat("kernels were built for compute capability ", built_architectures(),
-                                         "; drivers from CUDA 12.0 on take them")});
+                                         ", by nvcc ", built_by())});
+  // A driver takes what compilers of its own major version and of earlier ones made.
+  const int compiler = std::atoi(built_by());
+  if (const std::string version = driver_version(); compiler > std::atoi(version.c_str())) {
+    findings.push_back({TERN_LOG_WARN, cat("the driver is of CUDA ", version, ", and kernels of nvcc ", built_by(),
+                                           " want one of CUDA ", compiler,
+                                           ".0 or later: update the driver, or build tern with an older toolkit")});
+  }
   for (std::size_t i = 0; i < found.devices.size(); ++i) {
     const Facts& facts = found.devices[i].facts;
     if (runs_on(built_architectures(), facts)) continue;

@@ -24,6 +24,8 @@ struct Image {
 [[nodiscard]] std::span<const Image> images();
 // What they were built for: "80, 90a, 100".
 [[nodiscard]] const char* built_architectures();
+// The version of the nvcc that compiled them: "13.0".
+[[nodiscard]] const char* built_by();
 
 // A kernel of a loaded image.
 struct Function {
