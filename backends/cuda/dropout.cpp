@@ -1,5 +1,4 @@
-#include <algorithm>
-
+#include "backends/cuda/dropping.h"
 #include "backends/cuda/kernels.h"
 
 namespace tern::cuda {
@@ -8,7 +7,7 @@ namespace {
 // The struct DropoutSizes of cu/dropout.cu.
 struct Shape {
   std::int64_t rows, width, chunks;
-  std::int64_t x[2], mask[2], y[2], key;
+  std::int64_t x[2], y[2];
 };
 
 bool supports(const PlanDesc& desc, std::string& reason) {
@@ -28,26 +27,15 @@ Functions functions(const PlanDesc& /*desc*/) { return {"dropout"}; }
 
 void run(const Launch& launch) {
   const auto& attrs = launch.attr<tern_dropout_attrs>();
-  const TensorView &x = launch[TERN_DROPOUT_X], &keys = launch[TERN_DROPOUT_KEYS], &mask = launch[TERN_DROPOUT_MASK];
-  const TensorView& y = launch[TERN_DROPOUT_Y];
+  const TensorView &x = launch[TERN_DROPOUT_X], &y = launch[TERN_DROPOUT_Y];
   Shape shape{};
   shape.rows = x.dim(0);
   shape.width = x.dim(1);
   shape.chunks = parts_of(shape.width, 8);
   take_strides(x, shape.x);
-  take_strides(mask, shape.mask);
   take_strides(y, shape.y);
-  shape.key = keys.stride(0);
-  const auto factor = static_cast<float>(1.0 / (1.0 - static_cast<double>(attrs.rate)));
-  Call call = launch.call(0);
-  call.arg(x)
-      .arg(keys.planes[0])
-      .arg(mask.planes[0])
-      .arg(y)
-      .arg(shape)
-      .arg(static_cast<std::uint32_t>(attrs.site))
-      .arg(attrs.rate);
-  call.arg(factor).run(shape.rows * shape.chunks, kPlainThreads);
+  const Dropping drop(launch[TERN_DROPOUT_KEYS], launch[TERN_DROPOUT_MASK], attrs.site, attrs.rate);
+  launch.call(0).arg(x).arg(y).arg(shape).arg(drop).run(shape.rows * shape.chunks, kPlainThreads);
 }
 
 constexpr KernelEntry kKernels[] = {{TERN_OP_DROPOUT, "dropout", supports, nullptr, functions, run}};
