@@ -1,5 +1,5 @@
-// Shazeer and Stern, ICML 2018. A block has a row of a matrix, or 1,024 elements of a parameter that is none. All tensors
-// are contiguous. `row` is there: the parameter is a matrix, or a stack of them.
+// Shazeer and Stern, ICML 2018. A block has a row of a matrix, or 1,024 elements of a parameter that is none. All
+// tensors are contiguous. `row` is there: the parameter is a matrix, or a stack of them.
 #include "backends/cuda/cu/vectors.cuh"
 
 struct Adafactor {
@@ -8,8 +8,8 @@ struct Adafactor {
   const float* hyper;
   long elements, matrices, rows, columns;
   long rows_of_part;  // whose columns a block sums
-  // Memory between the steps: of each row the squares of param and of the step, and 1 / sqrt(row / mean); of each column
-  // 1 / sqrt(col); the two factors of the step; of each part of a matrix its columns' sums.
+  // Memory between the steps: of each row the squares of param and of the step, and 1 / sqrt(row / mean); of each
+  // column 1 / sqrt(col); the two factors of the step; of each part of a matrix its columns' sums.
   float *param_squares, *step_squares, *row_factor, *col_factor, *factors, *partial;
 };
 enum { LR, BETA2, REST2, EPS1, EPS2, CLIP, BETA1, REST1, WEIGHT_DECAY, SCALE_PARAMETER, GRAD_SCALE };

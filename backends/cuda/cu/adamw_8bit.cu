@@ -1,5 +1,5 @@
-// adamw whose moments are codes of 8 bits. A warp has 256 elements, which share a largest moment: a lane has four at 4 lane
-// and four 128 behind, whose moments are fp32 in registers alone.
+// adamw whose moments are codes of 8 bits. A warp has 256 elements, which share a largest moment: a lane has four at
+// 4 lane and four 128 behind, whose moments are fp32 in registers alone.
 #include "backends/cuda/cu/dense.cuh"
 
 CONSTANT int BLOCK = 256;
@@ -22,7 +22,9 @@ DEVICE void load_codes(const uchar* at, int lane, int count, bool aligned, uint 
     if (aligned) {
       codes[half] = *reinterpret_cast<const uint*>(at + first);
     } else {
-      UNROLL for (int i = 0; i < 4; ++i) codes[half] |= first + i < count ? static_cast<uint>(at[first + i]) << (8 * i) : 0u;
+      UNROLL for (int i = 0; i < 4; ++i) {
+        if (first + i < count) codes[half] |= static_cast<uint>(at[first + i]) << (8 * i);
+      }
     }
   }
 }

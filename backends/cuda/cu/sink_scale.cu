@@ -29,8 +29,8 @@ KERNEL(sink_scale)(Tensor x, const float* lse, const float* sinks, Tensor out, f
 
 // partial[part, head] = the gradient of some rows. A warp has a head of a part; neighbours have neighbouring heads. s.x
 // is of dout.
-KERNEL_BOUNDED(sink_scale_backward, 128, 8)(Tensor dout, Tensor out, const float* lse, const float* sinks, float* partial,
-                                            SinkSizes s, long rows_of_part) {
+KERNEL_BOUNDED(sink_scale_backward, 128, 8)(Tensor dout, Tensor out, const float* lse, const float* sinks,
+                                            float* partial, SinkSizes s, long rows_of_part) {
   const long unit = (static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
   const int lane = threadIdx.x % 32;
   const long head = unit % s.heads, first = unit / s.heads * rows_of_part;

@@ -43,7 +43,8 @@ KERNEL(sum_squares_whole)(const float* parts, Tensor out, long count) {
 }
 
 // out[row] = sum of x[row, :]: a team for each row.
-KERNEL(row_sum_along)(Tensor x, Tensor out, long rows, long width, long x_row, long x_column, long out_row, int threads) {
+KERNEL(row_sum_along)(Tensor x, Tensor out, long rows, long width, long x_row, long x_column, long out_row,
+                      int threads) {
   SHARED float scratch[32];
   const Team team = team_of(threads);
   if (team.index >= rows) return;
@@ -56,7 +57,8 @@ KERNEL(row_sum_along)(Tensor x, Tensor out, long rows, long width, long x_row, l
   if (team.thread == 0) put_or_add(out, team.index * out_row, total);
 }
 
-// partial[part, column] = the sum of some rows of x[:, column]: a block has 256 columns, each of its 8 warps every 8th row.
+// partial[part, column] = the sum of some rows of x[:, column]: a block has 256 columns, each of its 8 warps every 8th
+// row.
 KERNEL_BOUNDED(row_sum_across, 256, 4)(Tensor x, float* partial, long rows, long width, long x_row, long x_column,
                                        long rows_of_part) {
   SHARED float sums[8][32 * W];
