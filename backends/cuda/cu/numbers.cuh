@@ -68,7 +68,8 @@ DEVICE float to_float(const Number& number) {
   return number.is_unsigned ? static_cast<float>(static_cast<ulong>(number.whole)) : static_cast<float>(number.whole);
 }
 
-// A float of 8 bits: `mantissa` bits, this bias; `largest`: the code of the largest number, `beyond`: of what is larger.
+// A float of 8 bits: `mantissa` bits, this bias; `largest`: the code of the largest number, `beyond`: of what is
+// larger.
 DEVICE uchar encode_byte(float value, int mantissa, int bias, uint largest, uint beyond) {
   const uint bits = __float_as_uint(value);
   const uint sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
