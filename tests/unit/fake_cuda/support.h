@@ -50,8 +50,8 @@ class FakeCuda : public testing::Test {
   template <typename... Args>
   CUresult launch(const std::string& name, emulated::Grid grid, Args... args) {
     void* params[] = {&args..., nullptr};
-    return fake::LaunchKernel(function(name), grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x, grid.threads.y,
-                              grid.threads.z, grid.shared_bytes, stream_, params, nullptr);
+    return fake::LaunchKernel(function(name), grid.blocks.x, grid.blocks.y, grid.blocks.z, grid.threads.x,
+                              grid.threads.y, grid.threads.z, grid.shared_bytes, stream_, params, nullptr);
   }
   CUresult sync() { return fake::StreamSynchronize(stream_); }
   static emulated::Grid grid(unsigned blocks, unsigned threads, unsigned shared_bytes = 0) {

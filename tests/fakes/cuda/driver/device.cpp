@@ -23,11 +23,16 @@ bool is_device(CUdevice device) { return state().initialised && device >= 0 && d
 
 const char* name_of(int capability) {
   switch (capability) {
-    case 80: return "Fake A100";
-    case 89: return "Fake L40S";
-    case 90: return "Fake H100";
-    case 100: return "Fake B200";
-    default: return "Fake GPU";
+    case 80:
+      return "Fake A100";
+    case 89:
+      return "Fake L40S";
+    case 90:
+      return "Fake H100";
+    case 100:
+      return "Fake B200";
+    default:
+      return "Fake GPU";
   }
 }
 
@@ -129,18 +134,36 @@ CUresult DeviceGetAttribute(int* value, int attribute, CUdevice device) {
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = number_of("TERN_FAKE_CUDA_MULTIPROCESSORS", 132); break;
-    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS: *value = number_of("TERN_FAKE_CUDA_PAGEABLE", 0); break;
-    case CU_DEVICE_ATTRIBUTE_INTEGRATED: *value = number_of("TERN_FAKE_CUDA_INTEGRATED", 0); break;
-    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID: *value = 0x1b + device; break;
-    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: *value = 50 << 20; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = state().capability / 10; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = state().capability % 10; break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = number_of("TERN_FAKE_CUDA_MULTIPROCESSORS", 132);
+      break;
+    case CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS:
+      *value = number_of("TERN_FAKE_CUDA_PAGEABLE", 0);
+      break;
+    case CU_DEVICE_ATTRIBUTE_INTEGRATED:
+      *value = number_of("TERN_FAKE_CUDA_INTEGRATED", 0);
+      break;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = 0x1b + device;
+      break;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      *value = 50 << 20;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = state().capability / 10;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = state().capability % 10;
+      break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
       *value = state().capability == 89 ? 99 << 10 : state().capability == 80 ? 163 << 10 : 227 << 10;
       break;
-    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: *value = number_of("TERN_FAKE_CUDA_VIRTUAL_MEMORY", 1); break;
-    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID: *value = 0; break;
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
+      *value = number_of("TERN_FAKE_CUDA_VIRTUAL_MEMORY", 1);
+      break;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
+      *value = 0;
+      break;
     default:
       std::fprintf(stderr, "fake CUDA: it doesn't know the device attribute %d\n", attribute);
       return CUDA_ERROR_INVALID_VALUE;
@@ -222,7 +245,8 @@ CUresult CtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   if (peer == nullptr || !peer->active) return CUDA_ERROR_INVALID_CONTEXT;
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   int can = 0;
-  if (DeviceCanAccessPeer(&can, current()->device, peer->device) != CUDA_SUCCESS || can == 0) return CUDA_ERROR_INVALID_DEVICE;
+  if (DeviceCanAccessPeer(&can, current()->device, peer->device) != CUDA_SUCCESS || can == 0)
+    return CUDA_ERROR_INVALID_DEVICE;
   if (!current()->peers.insert(peer->device).second) return 704;  // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
   return CUDA_SUCCESS;
 }

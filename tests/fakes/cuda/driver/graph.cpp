@@ -27,7 +27,8 @@ bool is_joined(const Capture& capture) {
     if (reached.insert(node).second) left.insert(left.end(), node->after.begin(), node->after.end());
   }
   return std::all_of(capture.streams.begin(), capture.streams.end(), [&](CUstream stream) {
-    return std::all_of(stream->nodes.begin(), stream->nodes.end(), [&](CUgraphNode node) { return reached.contains(node); });
+    return std::all_of(stream->nodes.begin(), stream->nodes.end(),
+                       [&](CUgraphNode node) { return reached.contains(node); });
   });
 }
 
@@ -48,8 +49,9 @@ CUresult invalidate(Capture& capture, CUresult error) {
 
 CUresult check_unsafe() {
   for (const auto& capture : state().captures) {
-    const bool concerns = capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL ||
-                          (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && capture->thread == std::this_thread::get_id());
+    const bool concerns =
+        capture->mode == CU_STREAM_CAPTURE_MODE_GLOBAL ||
+        (capture->mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL && capture->thread == std::this_thread::get_id());
     if (concerns) return invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   }
   return CUDA_SUCCESS;
@@ -66,7 +68,9 @@ CUresult add_node(CUstream stream, std::shared_ptr<CUgraphNode_st> node) {
 
 void run_node(const CUgraphNode_st& node) {
   switch (node.kind) {
-    case CUgraphNode_st::Kind::copy: std::memmove(node.to, node.from, node.bytes); return;
+    case CUgraphNode_st::Kind::copy:
+      std::memmove(node.to, node.from, node.bytes);
+      return;
     case CUgraphNode_st::Kind::memset: {
       const CUDA_MEMSET_NODE_PARAMS& set = node.memset;
       for (std::size_t y = 0; y < set.height; ++y) {
@@ -79,7 +83,9 @@ void run_node(const CUgraphNode_st& node) {
       }
       return;
     }
-    case CUgraphNode_st::Kind::kernel: run_kernel_node(node); return;
+    case CUgraphNode_st::Kind::kernel:
+      run_kernel_node(node);
+      return;
   }
 }
 
@@ -110,7 +116,8 @@ CUresult StreamEndCapture(CUstream stream, CUgraph* graph) {
   *graph = nullptr;
   if (stream == nullptr || find_stream(stream) == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const std::shared_ptr<Capture> capture = stream->capture;
-  if (capture == nullptr) return CUDA_ERROR_INVALID_VALUE;  // CUDA has ILLEGAL_STATE for it, of which nobody tells us more
+  if (capture == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;  // CUDA has ILLEGAL_STATE for it, of which nobody tells us more
   if (capture->origin != stream) return invalidate(*capture, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
   if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != std::this_thread::get_id()) {
     return invalidate(*capture, 908);  // CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
@@ -125,8 +132,8 @@ CUresult StreamEndCapture(CUstream stream, CUgraph* graph) {
   return CUDA_SUCCESS;
 }
 
-CUresult StreamGetCaptureInfo(CUstream stream, int* status, std::uint64_t* id, CUgraph* graph, const CUgraphNode** nodes,
-                              std::size_t* count) {
+CUresult StreamGetCaptureInfo(CUstream stream, int* status, std::uint64_t* id, CUgraph* graph,
+                              const CUgraphNode** nodes, std::size_t* count) {
   if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
   const Lock lock(state().mutex);
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -177,13 +184,15 @@ CUresult GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const 
   const Lock lock(state().mutex);
   if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
   std::size_t place = 0;
-  if (const CUresult error = find_node(exec, node, CUgraphNode_st::Kind::kernel, place); error != CUDA_SUCCESS) return error;
+  if (const CUresult error = find_node(exec, node, CUgraphNode_st::Kind::kernel, place); error != CUDA_SUCCESS)
+    return error;
   if (params == nullptr || params->extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   const emulated::Grid grid{{params->gridDimX, params->gridDimY, params->gridDimZ},
                             {params->blockDimX, params->blockDimY, params->blockDimZ},
                             params->sharedMemBytes};
   auto changed = std::make_shared<CUgraphNode_st>(*exec->nodes[place]);
-  if (const CUresult error = set_launch(*changed, params->func, grid, params->kernelParams); error != CUDA_SUCCESS) return error;
+  if (const CUresult error = set_launch(*changed, params->func, grid, params->kernelParams); error != CUDA_SUCCESS)
+    return error;
   exec->nodes[place] = changed;
   return CUDA_SUCCESS;
 }
@@ -193,13 +202,15 @@ CUresult GraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const 
   const Lock lock(state().mutex);
   if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
   std::size_t place = 0;
-  if (const CUresult error = find_node(exec, node, CUgraphNode_st::Kind::memset, place); error != CUDA_SUCCESS) return error;
+  if (const CUresult error = find_node(exec, node, CUgraphNode_st::Kind::memset, place); error != CUDA_SUCCESS)
+    return error;
   if (params == nullptr || context != exec->nodes[place]->context) return CUDA_ERROR_INVALID_VALUE;
   const std::size_t size = params->elementSize;
   if ((size != 1 && size != 2 && size != 4) || params->width == 0 || params->height == 0 || params->dst % size != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!is_device_range(params->dst, (params->height - 1) * params->pitch + params->width * size)) return CUDA_ERROR_INVALID_VALUE;
+  if (!is_device_range(params->dst, (params->height - 1) * params->pitch + params->width * size))
+    return CUDA_ERROR_INVALID_VALUE;
   auto changed = std::make_shared<CUgraphNode_st>(*exec->nodes[place]);
   changed->memset = *params;
   exec->nodes[place] = changed;

@@ -1,5 +1,5 @@
-// Device memory lies in a region of its own. Each allocation has pages of its own and ends at one that nobody may touch,
-// holds NaN at first, and its addresses never come again.
+// Device memory lies in a region of its own. Each allocation has pages of its own and ends at one that nobody may
+// touch, holds NaN at first, and its addresses never come again.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -106,7 +106,10 @@ CUresult MemAlloc(CUdeviceptr* address, std::size_t bytes) {
   *address = pages + page_bytes - kept;
   fill(reinterpret_cast<void*>(pages), page_bytes);
   used += kept;
-  state().allocations[*address] = {.kind = Allocation::Kind::device, .bytes = bytes, .device = current()->device, .pages = pages,
+  state().allocations[*address] = {.kind = Allocation::Kind::device,
+                                   .bytes = bytes,
+                                   .device = current()->device,
+                                   .pages = pages,
                                    .page_bytes = page_bytes};
   return CUDA_SUCCESS;
 }
@@ -118,7 +121,8 @@ CUresult MemFree(CUdeviceptr address) {
     const Lock lock(state().mutex);
     if (const CUresult error = check_unsafe(); error != CUDA_SUCCESS) return error;
     const auto found = state().allocations.find(address);
-    if (found == state().allocations.end() || found->second.kind != Allocation::Kind::device) return CUDA_ERROR_INVALID_VALUE;
+    if (found == state().allocations.end() || found->second.kind != Allocation::Kind::device)
+      return CUDA_ERROR_INVALID_VALUE;
   }
   for (const auto& context : state().contexts) drain_context(context.get());
   const Lock lock(state().mutex);
@@ -259,7 +263,8 @@ CUresult MemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUme
   auto reserved = state().reservations.upper_bound(address);
   if (reserved == state().reservations.begin()) return CUDA_ERROR_INVALID_VALUE;
   --reserved;
-  if (address + bytes > reserved->first + reserved->second || address % kGranularity != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (address + bytes > reserved->first + reserved->second || address % kGranularity != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   const auto next = state().allocations.lower_bound(address);
   if (find(address) != nullptr || (next != state().allocations.end() && next->first < address + bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -268,8 +273,11 @@ CUresult MemMap(CUdeviceptr address, std::size_t bytes, std::size_t offset, CUme
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   ++physical->second.references;
-  state().allocations[address] = {.kind = Allocation::Kind::mapped, .bytes = bytes, .device = physical->second.device,
-                                  .handle = handle, .accessible = false};
+  state().allocations[address] = {.kind = Allocation::Kind::mapped,
+                                  .bytes = bytes,
+                                  .device = physical->second.device,
+                                  .handle = handle,
+                                  .accessible = false};
   return CUDA_SUCCESS;
 }
 
@@ -279,7 +287,8 @@ CUresult MemUnmap(CUdeviceptr address, std::size_t bytes) {
   auto at = state().allocations.find(address);
   if (at == state().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
   while (at != state().allocations.end() && at->first < end) {
-    if (at->second.kind != Allocation::Kind::mapped || at->first + at->second.bytes > end) return CUDA_ERROR_INVALID_VALUE;
+    if (at->second.kind != Allocation::Kind::mapped || at->first + at->second.bytes > end)
+      return CUDA_ERROR_INVALID_VALUE;
     forget(at->first, at->second.bytes);
     release(state().physical.find(at->second.handle));
     at = state().allocations.erase(at);

@@ -50,7 +50,8 @@ const std::map<std::string, Resources>& compiled() {
       Resources resources;
       char text[512];
       if (std::sscanf(line.c_str(), " Function %511[^:]", text) == 1) name = text;
-      if (std::sscanf(line.c_str(), " REG:%u STACK:%*u SHARED:%u", &resources.registers, &resources.shared_bytes) == 2) {
+      if (std::sscanf(line.c_str(), " REG:%u STACK:%*u SHARED:%u", &resources.registers, &resources.shared_bytes) ==
+          2) {
         (*read)[name] = resources;
       }
     }
@@ -65,7 +66,8 @@ CUresult check_resources(const emulated::Kernel& kernel, const emulated::Grid& g
   if (found == compiled().end()) return CUDA_SUCCESS;
   const std::uint64_t warp = (found->second.registers * 32ULL + 255) / 256 * 256;
   if (warp * ((threads + 31) / 32) > 65536) {
-    std::fprintf(stderr, "fake CUDA: kernel %s: %u registers in %lu threads\n", kernel.name, found->second.registers, threads);
+    std::fprintf(stderr, "fake CUDA: kernel %s: %u registers in %lu threads\n", kernel.name, found->second.registers,
+                 threads);
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }
   if (found->second.shared_bytes + grid.shared_bytes > 228U << 10) {
@@ -154,11 +156,13 @@ CUresult FuncSetAttribute(CUfunction function, int attribute, int value) {
   if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
   if (!is_function(function)) return CUDA_ERROR_INVALID_HANDLE;
   int most = 0;
-  if (const CUresult error = DeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, current()->device);
+  if (const CUresult error =
+          DeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, current()->device);
       error != CUDA_SUCCESS) {
     return error;
   }
-  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > most) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 || value > most)
+    return CUDA_ERROR_INVALID_VALUE;
   function->most_dynamic_bytes = static_cast<unsigned>(value);
   return CUDA_SUCCESS;
 }
@@ -184,8 +188,9 @@ CUresult launch(CUfunction function, const emulated::Grid& grid, CUstream stream
 
 }  // namespace
 
-CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                      unsigned block_z, unsigned shared_bytes, CUstream stream, void** params, void** extra) {
+CUresult LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                      unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void** params,
+                      void** extra) {
   return launch(function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, stream, params, extra);
 }
 

@@ -155,8 +155,8 @@ struct State {
   bool initialised = false;
   int devices = 1;
   int capability = 90;
-  std::uint64_t memory = 0;                 // of each device
-  std::vector<std::uint64_t> used;          // by device
+  std::uint64_t memory = 0;                         // of each device
+  std::vector<std::uint64_t> used;                  // by device
   std::vector<std::unique_ptr<CUctx_st>> contexts;  // primary, by device
   std::map<CUdeviceptr, Allocation> allocations;
   std::map<CUdeviceptr, std::size_t> reservations;

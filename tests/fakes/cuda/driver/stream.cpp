@@ -99,7 +99,8 @@ CUresult check_stream(CUstream& stream) {
 void Record::complete() {
   const std::lock_guard lock(mutex);
   done = true;
-  nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  nanoseconds =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
   changed.notify_all();
 }
 
@@ -162,8 +163,8 @@ CUresult MemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CU
   return give(stream, copy_node(pointer(to), pointer(from), bytes));
 }
 
-CUresult MemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
-                         CUstream stream) {
+CUresult MemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                         std::size_t bytes, CUstream stream) {
   if (to_context == nullptr || from_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return MemcpyDtoDAsync(to, from, bytes, stream);
 }
@@ -288,7 +289,8 @@ CUresult EventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
   const Lock lock(state().mutex);
   if (milliseconds == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (const CUevent event : {start, end}) {
-    if (!state().events.contains(event) || (event->flags & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
+    if (!state().events.contains(event) || (event->flags & CU_EVENT_DISABLE_TIMING) != 0)
+      return CUDA_ERROR_INVALID_HANDLE;
     if (event->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
     if (event->record == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -306,7 +308,8 @@ CUresult StreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   if (event->capture != nullptr) {
     if (!event->capture->valid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (event->capture->origin == nullptr) return CUDA_ERROR_INVALID_VALUE;  // that capture has ended
-    if (stream == stream->context->default_stream) return invalidate(*event->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    if (stream == stream->context->default_stream)
+      return invalidate(*event->capture, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (stream->capture == nullptr) {  // it joins
       stream->capture = event->capture;
       stream->capture->streams.insert(stream);
@@ -316,7 +319,8 @@ CUresult StreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
       return invalidate(*stream->capture, 902);  // CUDA_ERROR_STREAM_CAPTURE_MERGE
     }
     for (const CUgraphNode node : event->nodes) {
-      if (std::find(stream->nodes.begin(), stream->nodes.end(), node) == stream->nodes.end()) stream->nodes.push_back(node);
+      if (std::find(stream->nodes.begin(), stream->nodes.end(), node) == stream->nodes.end())
+        stream->nodes.push_back(node);
     }
     return CUDA_SUCCESS;
   }

@@ -1,5 +1,5 @@
-// The driver's functions under the symbols of backends/cuda/driver.h: what is defined here by its member's name is what the
-// library exports by its symbol.
+// The driver's functions under the symbols of backends/cuda/driver.h: what is defined here by its member's name is what
+// the library exports by its symbol.
 #pragma once
 
 #include "tests/fakes/cuda/driver/state.h"

@@ -88,9 +88,9 @@ constexpr std::size_t kMostShared = std::size_t{256} << 10;
 constexpr unsigned kMostThreads = 1024;
 
 const char* name_of(Meet kind) {
-  static constexpr const char* kNames[] = {"__syncwarp",    "__shfl_sync",  "__shfl_up_sync", "__shfl_down_sync",
-                                           "__shfl_xor_sync", "__ballot_sync", "__any_sync",    "__all_sync",
-                                           "mma_bf16",      "mma_f16",      "ldmatrix_x4",    "ldmatrix_x4_trans"};
+  static constexpr const char* kNames[] = {"__syncwarp",      "__shfl_sync",   "__shfl_up_sync", "__shfl_down_sync",
+                                           "__shfl_xor_sync", "__ballot_sync", "__any_sync",     "__all_sync",
+                                           "mma_bf16",        "mma_f16",       "ldmatrix_x4",    "ldmatrix_x4_trans"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -99,11 +99,13 @@ void fiber_main() { thread().block->fiber_loop(); }
 }  // namespace
 
 Block::Block() {
-  region_ = mmap(nullptr, (kMostThreads + 1) * kStackBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  region_ =
+      mmap(nullptr, (kMostThreads + 1) * kStackBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (region_ == MAP_FAILED) std::abort();
   const auto begin = (reinterpret_cast<std::uintptr_t>(region_) + kStackBytes - 1) & ~(kStackBytes - 1);
   stacks_ = reinterpret_cast<char*>(begin);
-  void* shared = mmap(nullptr, kMostShared + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* shared =
+      mmap(nullptr, kMostShared + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (shared == MAP_FAILED || mprotect(static_cast<char*>(shared) + kMostShared, kPage, PROT_NONE) != 0) std::abort();
   shared_end_ = static_cast<char*>(shared) + kMostShared;
 }
@@ -264,7 +266,8 @@ void Block::end_meeting(unsigned warp, Meeting& meeting, const Thread* self) {
   Exchange& exchange = meeting.exchange[meeting.parity];
   exchange.present = meeting.arrived;
   if (meeting.kind >= Meet::mma_bf16) {
-    if (exchange.present != ~0U) fail("%s needs all 32 lanes, and has the lanes %08x", name_of(meeting.kind), exchange.present);
+    if (exchange.present != ~0U)
+      fail("%s needs all 32 lanes, and has the lanes %08x", name_of(meeting.kind), exchange.present);
     make_matrix(meeting.kind, exchange);
   }
   for (unsigned lane = 0; lane < 32; ++lane) {
@@ -308,9 +311,10 @@ void Block::fail_by_deadlock() {
     for (unsigned m = 0; m < warps_[w].meetings; ++m) {
       const Meeting& meeting = warps_[w].meeting[m];
       if (meeting.arrived == 0) continue;
-      fail("deadlock: the lanes %08x of warp %u wait in %s for the lanes %08x, which wait elsewhere (%u threads are in "
-           "__syncthreads)",
-           meeting.arrived, w, name_of(meeting.kind), meeting.mask & ~meeting.arrived & ~warps_[w].gone, waiting_);
+      fail(
+          "deadlock: the lanes %08x of warp %u wait in %s for the lanes %08x, which wait elsewhere (%u threads are in "
+          "__syncthreads)",
+          meeting.arrived, w, name_of(meeting.kind), meeting.mask & ~meeting.arrived & ~warps_[w].gone, waiting_);
     }
   }
   fail("deadlock: %u of %u threads are in __syncthreads, %u have returned", waiting_, threads_, exited_);
@@ -318,7 +322,8 @@ void Block::fail_by_deadlock() {
 
 void Block::give_up(const char* text) {
   if (!failed_) {
-    std::fprintf(stderr, "fake CUDA: kernel %s, block (%u, %u, %u): %s\n", kernel_->name, index_.x, index_.y, index_.z, text);
+    std::fprintf(stderr, "fake CUDA: kernel %s, block (%u, %u, %u): %s\n", kernel_->name, index_.x, index_.y, index_.z,
+                 text);
   }
   failed_ = true;
   void* unused = nullptr;

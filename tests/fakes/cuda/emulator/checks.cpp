@@ -1,5 +1,5 @@
-// What the compiler's checks in kernels call (-fsanitize=alignment,bounds), without its library: the launch fails, as it would
-// on a device. The structs are the compiler's.
+// What the compiler's checks in kernels call (-fsanitize=alignment,bounds), without its library: the launch fails, as
+// it would on a device. The structs are the compiler's.
 #include <cstdint>
 
 #include "tests/fakes/cuda/emulator/block.h"
@@ -34,12 +34,13 @@ struct OutOfBounds {
 
 extern "C" void __ubsan_handle_type_mismatch_v1(const Mismatch* what, std::uintptr_t address) {
   tern::cuda::emulated::fail("%s:%u: the address %p isn't aligned to %u bytes, as %s must be", what->source.file,
-                             what->source.line, reinterpret_cast<void*>(address), 1U << what->log_alignment, what->type->name);
+                             what->source.line, reinterpret_cast<void*>(address), 1U << what->log_alignment,
+                             what->type->name);
 }
 
 extern "C" void __ubsan_handle_out_of_bounds(const OutOfBounds* what, std::uintptr_t index) {
-  tern::cuda::emulated::fail("%s:%u: the index %ld is beyond %s", what->source.file, what->source.line, static_cast<long>(index),
-                             what->array->name);
+  tern::cuda::emulated::fail("%s:%u: the index %ld is beyond %s", what->source.file, what->source.line,
+                             static_cast<long>(index), what->array->name);
 }
 
 #endif

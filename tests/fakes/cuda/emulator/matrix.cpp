@@ -49,7 +49,8 @@ void make_matrix(Meet kind, Exchange& exchange) {
   for (int lane = 0; lane < 32; ++lane) {
     const void* row = nullptr;
     std::memcpy(&row, exchange.given[lane], sizeof row);
-    if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) fail("ldmatrix: lane %d's row %p isn't aligned to 16 bytes", lane, row);
+    if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0)
+      fail("ldmatrix: lane %d's row %p isn't aligned to 16 bytes", lane, row);
     std::memcpy(exchange.made + 16 * lane, row, 16);
   }
 }

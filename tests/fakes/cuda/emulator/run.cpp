@@ -30,8 +30,8 @@ struct Job {
   std::atomic<bool> failed{false};
 };
 
-// What kernels declare SHARED is thread_local, and nothing else of this library is: all of its memory of that kind, of this
-// thread of the system. Empty in a program, which has other variables there.
+// What kernels declare SHARED is thread_local, and nothing else of this library is: all of its memory of that kind, of
+// this thread of the system. Empty in a program, which has other variables there.
 struct SharedMemory {
   void* at = nullptr;
   std::size_t bytes = 0;
@@ -80,7 +80,9 @@ Runner& runner() {
 Order order_of_threads() {
   static const char* const text = std::getenv("TERN_FAKE_CUDA_ORDER");
   if (text == nullptr) return Order::forwards;
-  return std::strcmp(text, "backwards") == 0 ? Order::backwards : std::strcmp(text, "random") == 0 ? Order::random : Order::forwards;
+  return std::strcmp(text, "backwards") == 0 ? Order::backwards
+         : std::strcmp(text, "random") == 0  ? Order::random
+                                             : Order::forwards;
 }
 
 void run_blocks(Job& job) {
