@@ -154,6 +154,7 @@ void fill_info(const Facts& facts, tern_device_info& info) {
   info.import_alignment = 8;  // of the widest element
   for (tern_dtype dtype = 0; dtype < TERN_DTYPE_COUNT; ++dtype) info.storage_dtypes |= 1U << dtype;
   info.matrix_units = TERN_MATRIX_UNITS_TENSOR;
+  info.x15_rows = 4;  // of more, the matrix units in 16 bits are as fast
   info.matmul_rate[TERN_COMPUTE_F32] = 1.0F;
   info.matmul_rate[TERN_COMPUTE_F16] = info.matmul_rate[TERN_COMPUTE_BF16] = 8.0F;
   info.preferred_kv_block = 32;

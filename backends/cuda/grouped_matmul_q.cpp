@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kX = TERN_GROUPED_MATMUL_X, kW = TERN_GROUPED_MATMUL_W, kBias = TERN_GROUPED_MATMUL_BIAS;
 constexpr int kOffsets = TERN_GROUPED_MATMUL_OFFSETS, kY = TERN_GROUPED_MATMUL_Y;
-constexpr std::int64_t kMostFew = 32;  // rows of an expert, on average, that read its weight again for every 8
+constexpr std::int64_t kMostFew = 32;  // rows of an expert, on average, that read its weight again for every few
 constexpr std::int64_t kPanelBytes = 128 << 20;
 constexpr std::int64_t kPanelStep = 64;  // outputs of a panel are a multiple
 
@@ -52,10 +52,14 @@ std::uint64_t panel_bytes(const tern_op_desc& op, const ProductSpec& spec) {
   return static_cast<std::uint64_t>(round_up(experts_of(op) * spec.n * spec.k * bytes, 256));
 }
 
+FewPlan few_plan(const tern_op_desc& op, const Facts& facts) {
+  return plan_few_rows(attrs_of(op).compute, rows_of(op), op.args[kY].shape[2], op.args[kX].shape[2], facts);
+}
+
 Variant variant_of(const PlanDesc& desc) {
   const std::int64_t experts = experts_of(desc.op);
   const bool rows = rows_of(desc.op) <= experts * kMostFew || desc.needs(TERN_NEED_ROW_INVARIANT);
-  return is_forward(desc.op) && rows && takes_few_rows(desc.arg(kY).shape[2]) ? few : panels;
+  return is_forward(desc.op) && rows && few_plan(desc.op, desc.device).rows > 0 ? few : panels;
 }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
@@ -90,7 +94,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
 
 // Rows of a tile of the list.
 std::int64_t step_of(const tern_op_desc& op, int variant, const Facts& facts) {
-  return variant == few ? kFewRows : rows_of_tile(plan_product(panel_spec(op), facts));
+  return variant == few ? few_plan(op, facts).rows : rows_of_tile(plan_product(panel_spec(op), facts));
 }
 std::uint64_t tiles_bytes(const tern_op_desc& op, int variant, const Facts& facts) {
   return expert_tiles_bytes(rows_of(op), experts_of(op), step_of(op, variant, facts));
@@ -106,7 +110,9 @@ std::uint64_t workspace(const PlanDesc& desc) {
 
 Functions functions(const PlanDesc& desc) {
   const tern_packing packing = desc.arg(kW).scheme.packing;
-  if (desc.variant == few) return {kExpertTilesFunction, few_rows_function(packing, attrs_of(desc.op).compute)};
+  if (desc.variant == few) {
+    return {kExpertTilesFunction, few_rows_function(few_plan(desc.op, desc.device), packing)};
+  }
   const ProductSpec spec = panel_spec(desc.op);
   Functions list = {kExpertTilesFunction, expand_function(packing)};
   for (std::string& name : product_functions(plan_product(spec, desc.device), spec)) list.push_back(std::move(name));
@@ -167,11 +173,11 @@ void run(const Launch& launch) {
   const std::int64_t num_tiles = num_expert_tiles(rows, experts_of(op), step);
   run_expert_tiles(launch.call(0), offsets, launch.workspace(), rows, step);
   if (launch.variant() == panels) return run_panels(launch, num_tiles);
-  FewCall call{&x, &launch[kW], &launch[kBias], &y, attrs_of(op).compute};
+  FewCall call{&x, &launch[kW], &launch[kBias], &y};
   call.n = y.dim(2);
   call.tiles = launch.workspace();
   call.num_tiles = num_tiles;
-  run_few_rows(launch.call(1), call);
+  run_few_rows(launch.call(1), few_plan(op, launch.device()), call);
 }
 
 constexpr KernelEntry kKernels[] = {

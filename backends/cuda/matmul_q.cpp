@@ -12,7 +12,7 @@ namespace tern::cuda {
 namespace {
 
 constexpr int kX = TERN_MATMUL_Q_X, kW = TERN_MATMUL_Q_W, kBias = TERN_MATMUL_Q_BIAS, kY = TERN_MATMUL_Q_Y;
-// Beyond so many rows reading the weight again for every 8 costs more than laying it out.
+// Beyond so many rows reading the weight again for every few costs more than laying it out.
 constexpr std::int64_t kMostFew = 32;
 constexpr std::int64_t kPanelBytes = 64 << 20;
 constexpr std::int64_t kPanelStep = 256;  // outputs of a panel are a multiple
@@ -20,7 +20,9 @@ constexpr std::int64_t kPanelStep = 256;  // outputs of a panel are a multiple
 enum Variant { few, panels, numbers };
 
 bool is_forward(const tern_op_desc& op) { return static_cast<const tern_matmul_q_attrs*>(op.attrs)->transpose_w != 0; }
-tern_dtype compute_of(const tern_op_desc& op) { return static_cast<const tern_matmul_q_attrs*>(op.attrs)->compute; }
+tern_compute compute_of(const tern_op_desc& op) {
+  return static_cast<const tern_matmul_q_attrs*>(op.attrs)->compute;
+}
 
 // The product by the whole weight, which lies as numbers.
 ProductSpec whole_spec(const tern_op_desc& op) {
@@ -53,17 +55,37 @@ std::uint64_t panel_bytes(const ProductSpec& spec) {
   return static_cast<std::uint64_t>(round_up(spec.n * spec.k * bytes, 256));
 }
 
+FewPlan few_plan(const tern_op_desc& op, const Facts& facts) {
+  const auto& w = op.args[kW];
+  return plan_few_rows(compute_of(op), op.args[kX].shape[0], w.shape[0], w.shape[1], facts);
+}
 bool takes_few(const PlanDesc& desc) {
-  const bool rows = desc.arg(kX).shape[0] <= kMostFew || desc.needs(TERN_NEED_ROW_INVARIANT);
-  return is_forward(desc.op) && rows && takes_few_rows(desc.arg(kY).shape[1]);
+  const bool rows = desc.arg(kX).shape[0] <= kMostFew || desc.needs(TERN_NEED_ROW_INVARIANT) ||
+                    compute_of(desc.op) == TERN_COMPUTE_X15;
+  return is_forward(desc.op) && rows && few_plan(desc.op, desc.device).rows > 0;
+}
+
+bool supports_x15(const PlanDesc& desc, std::string& reason) {
+  const auto& w = desc.arg(kW);
+  const tern_packing packing = w.scheme.packing;
+  const std::int64_t group = w.scheme.group_cols > 0 ? w.scheme.group_cols : w.shape[1];
+  return Check(desc, reason)
+      .that(is_forward(desc.op), "x15 is for the forward product")
+      .that(packing_block(packing).elements > 0 || packing == TERN_PACK_ROW_INT8,
+            "x15 is for weights in blocks and of int8")
+      .that(w.shape[1] % 32 == 0 && (packing != TERN_PACK_ROW_INT8 || group % 32 == 0),
+            "x15 takes rows and groups of whole blocks of 32")
+      .that(few_plan(desc.op, desc.device).rows > 0, "x15 is for shorter rows")
+      .ok();
 }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto &x = desc.arg(kX), &w = desc.arg(kW), &y = desc.arg(kY);
   const bool forward = is_forward(desc.op);
   Check check(desc, reason);
+  const bool x15 = compute_of(desc.op) == TERN_COMPUTE_X15;
   check.floats({kX, kBias, kY})
-      .that(is_small_float(compute_of(desc.op)), "products are computed in f32, bf16 or f16")
+      .that(x15 || is_small_float(compute_of(desc.op)), "products are computed in f32, bf16, f16 or x15")
       .rank(kX, 2)
       .rank(kW, 2)
       .rank(kY, 2)
@@ -77,6 +99,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   if (!check.ok()) return false;
   const bool quantised = w.scheme.packing != TERN_PACK_NONE;
   if (quantised ? !expands_weight(w, reason) : !check.floats({kW}).ok()) return false;
+  if (x15 && !supports_x15(desc, reason)) return false;
   const Variant needed = !quantised ? numbers : takes_few(desc) ? few : panels;
   return check.that(desc.variant == needed, "another kernel has these sizes").ok();
 }
@@ -93,7 +116,7 @@ std::uint64_t workspace(const PlanDesc& desc) {
 
 Functions functions(const PlanDesc& desc) {
   const tern_packing packing = desc.arg(kW).scheme.packing;
-  if (desc.variant == few) return {few_rows_function(packing, compute_of(desc.op))};
+  if (desc.variant == few) return {few_rows_function(few_plan(desc.op, desc.device), packing)};
   const ProductSpec spec = spec_of(desc.op, desc.variant);
   Functions list = product_functions(plan_product(spec, desc.device), spec);
   if (desc.variant == panels) list.push_back(expand_function(packing));
@@ -101,9 +124,9 @@ Functions functions(const PlanDesc& desc) {
 }
 
 void run_few(const Launch& launch) {
-  FewCall call{&launch[kX], &launch[kW], &launch[kBias], &launch[kY], compute_of(launch.planned())};
+  FewCall call{&launch[kX], &launch[kW], &launch[kBias], &launch[kY]};
   call.n = launch[kY].dim(1);
-  run_few_rows(launch.call(0), call);
+  run_few_rows(launch.call(0), few_plan(launch.planned(), launch.device()), call);
 }
 
 void run_panels(const Launch& launch, const ProductPlan& plan, const ProductSpec& spec, ProductCall call) {

@@ -237,7 +237,7 @@ template <int packing>
 DEVICE Parts parts_of_unit(const RawUnit& raw, int u, int h) {
   Parts parts;
   UNROLL for (int i = 0; i < 4; ++i) {
-    if constexpr (packing == Q8_0) {
+    if constexpr (packing == Q8_0 || packing == ROW_INT8) {
       parts.codes[i] = (h == 0 ? raw.codes[i] : raw.extra[i]) ^ 0x80808080u;
     } else if constexpr (has_nibbles<packing>()) {
       parts.codes[i] = (raw.codes[i] >> (4 * h)) & 0x0f0f0f0fu;
@@ -246,7 +246,7 @@ DEVICE Parts parts_of_unit(const RawUnit& raw, int u, int h) {
     }
   }
   add_bits<packing>(raw, u, h, parts);
-  parts.scale = low_half(raw.head[0]);
+  parts.scale = packing == ROW_INT8 ? __uint_as_float(raw.head[h]) : low_half(raw.head[0]);
   parts.minimum = 0.0f;
   const uint own = (raw.head[1] >> (8 * h)) & 255u;  // of the packings that have a scale for 16
   if constexpr (packing == Q4_1 || packing == Q5_1) {
@@ -308,19 +308,18 @@ CONSTANT float level_fp4[16] = {
     0.0f, 0.0625f / 12.0f, 8.0f / 12.0f, 1.0f, 4.0f / 12.0f, 6.0f / 12.0f, 2.0f / 12.0f, 3.0f / 12.0f,
     0.0f, -0.0625f / 12.0f, -8.0f / 12.0f, -1.0f, -4.0f / 12.0f, -6.0f / 12.0f, -2.0f / 12.0f, -3.0f / 12.0f};
 
+// The scale of NF4 and FP4 that the element `at` of all has.
+DEVICE float scale_of_level(const Weight& w, long at) {
+  const long group = group_of(w, at);
+  if (w.twice == 0) return reinterpret_cast<const float*>(w.scales)[group];
+  const float* levels = reinterpret_cast<const float*>(w.zeros);
+  return __fadd_rn(__fmul_rn(levels[w.scales[group]], levels[257 + group / 256]), levels[256]);  // each rounded
+}
+// Of 8 bytes.
 template <int packing>
-DEVICE void levels_16(const Weight& w, long row, int column, float (&values)[16]) {
-  const long at = row * w.columns + column, group = group_of(w, at);
-  const Two bytes = *reinterpret_cast<const Two*>(w.data + at / 2);
-  float scale;
-  if (w.twice != 0) {
-    const float* levels = reinterpret_cast<const float*>(w.zeros);
-    scale = __fadd_rn(__fmul_rn(levels[w.scales[group]], levels[257 + group / 256]), levels[256]);  // each rounded
-  } else {
-    scale = reinterpret_cast<const float*>(w.scales)[group];
-  }
+DEVICE void levels_16(uint low, uint high, float scale, float (&values)[16]) {
   UNROLL for (int i = 0; i < 16; ++i) {
-    const uint code = bytes.w[i / 8] >> (i % 8 / 2 * 8 + (i % 2 == 0 ? 4 : 0)) & 15u;
+    const uint code = (i < 8 ? low : high) >> (i % 8 / 2 * 8 + (i % 2 == 0 ? 4 : 0)) & 15u;
     values[i] = (packing == NF4 ? level_nf4[code] : level_fp4[code]) * scale;
   }
 }
@@ -382,33 +381,83 @@ DEVICE void gptq_16(const Weight& w, long row, int column, float (&values)[16]) 
   }
 }
 
-// ---------------------------------------------------------------- 16 elements of any packing
-// Of `row`, from `column` on, a multiple of 16.
+// ---------------------------------------------------------------- any packing
+// Whether a unit's bytes are brought first and expanded later; the others' lie apart.
+template <int packing>
+DEVICE constexpr bool has_raw() {
+  return packing != AWQ_INT4 && packing != GPTQ_INT4;
+}
+DEVICE float scale_of_plane(const Weight& w, long row, int column) {
+  const long rows_before = w.group_rows > 1 ? static_cast<uint>(row) / static_cast<uint>(w.group_rows) : row;
+  return scale_at(w, rows_before * groups_of(w) + group_of(w, column));
+}
+
+// Unit of `row`; of its second half, what is beyond the row is left out.
+template <int packing>
+DEVICE void bring_unit(const Weight& w, long row, int unit, RawUnit& raw) {
+  if constexpr (is_of_blocks<packing>()) {
+    load_unit<packing>(block_at<packing>(w, row, unit), unit % units_of_block<packing>(), raw);
+  } else {
+    const long at = row * w.columns + unit * 32;
+    const bool both = unit * 32 + 16 < w.columns;
+    if constexpr (packing == ROW_INT8 || packing == F8_BLOCK) {
+      load_bytes<8>(w.data + at, raw.codes);
+      raw.head[0] = __float_as_uint(scale_of_plane(w, row, unit * 32));
+      if (both) {
+        load_bytes<8>(w.data + at + 16, raw.extra);
+        raw.head[1] = __float_as_uint(scale_of_plane(w, row, unit * 32 + 16));
+      }
+    } else {
+      const Two low = *reinterpret_cast<const Two*>(w.data + at / 2);
+      raw.codes[0] = low.w[0], raw.codes[1] = low.w[1];
+      raw.head[0] = __float_as_uint(scale_of_level(w, at));
+      if (both) {
+        const Two high = *reinterpret_cast<const Two*>(w.data + at / 2 + 8);
+        raw.codes[2] = high.w[0], raw.codes[3] = high.w[1];
+        raw.head[1] = __float_as_uint(scale_of_level(w, at + 16));
+      }
+    }
+  }
+}
+
+// Half h of a unit, `unit` being counted from the beginning of its row.
+template <int packing>
+DEVICE void expand_unit(const RawUnit& raw, int unit, int h, float (&values)[16]) {
+  if constexpr (is_of_blocks<packing>() || packing == ROW_INT8) {
+    values_of<packing>(parts_of_unit<packing>(raw, unit % units_of_block<packing>(), h), values);
+  } else if constexpr (packing == F8_BLOCK) {
+    const float scale = __uint_as_float(raw.head[h]);
+    UNROLL for (int i = 0; i < 16; ++i) {
+      values[i] = e4m3_to_float((h == 0 ? raw.codes[i / 4] : raw.extra[i / 4]) >> (i % 4 * 8) & 255u) * scale;
+    }
+  } else {
+    levels_16<packing>(raw.codes[2 * h], raw.codes[2 * h + 1], __uint_as_float(raw.head[h]), values);
+  }
+}
+
+// 16 neighbours of `row`, from `column` on, a multiple of 16.
 template <int packing>
 DEVICE void weight_16(const Weight& w, long row, int column, float (&values)[16]) {
   if constexpr (is_of_blocks<packing>()) {
     RawUnit raw;
-    const int unit = unit_of<packing>(column), u = unit % units_of_block<packing>();
-    load_unit<packing>(block_at<packing>(w, row, unit), u, raw);
-    values_of<packing>(parts_of_unit<packing>(raw, u, half_of<packing>(column)), values);
-  } else if constexpr (packing == ROW_INT8) {
-    Parts parts;
-    load_bytes<8>(w.data + row * w.columns + column, parts.codes);
-    UNROLL for (int i = 0; i < 4; ++i) parts.codes[i] ^= 0x80808080u;
-    parts.scale = scale_at(w, row * groups_of(w) + group_of(w, column));
-    parts.minimum = 0.0f;
-    values_of<packing>(parts, values);
-  } else if constexpr (packing == F8_BLOCK) {
-    uint codes[4];
-    load_bytes<8>(w.data + row * w.columns + column, codes);
-    const long rows_before = w.group_rows > 1 ? static_cast<uint>(row) / static_cast<uint>(w.group_rows) : row;
-    const float scale = scale_at(w, rows_before * groups_of(w) + group_of(w, column));
-    UNROLL for (int i = 0; i < 16; ++i) values[i] = e4m3_to_float(codes[i / 4] >> (i % 4 * 8) & 255u) * scale;
+    const int unit = unit_of<packing>(column);
+    bring_unit<packing>(w, row, unit, raw);
+    expand_unit<packing>(raw, unit, half_of<packing>(column), values);
   } else if constexpr (packing == AWQ_INT4) {
     awq_16(w, row, column, values);
   } else if constexpr (packing == GPTQ_INT4) {
     gptq_16(w, row, column, values);
-  } else {
-    levels_16<packing>(w, row, column, values);
+  } else {  // as the first half of a unit
+    RawUnit raw;
+    const long at = row * w.columns + column;
+    if constexpr (packing == ROW_INT8 || packing == F8_BLOCK) {
+      load_bytes<8>(w.data + at, raw.codes);
+      raw.head[0] = __float_as_uint(scale_of_plane(w, row, column));
+    } else {
+      const Two bytes = *reinterpret_cast<const Two*>(w.data + at / 2);
+      raw.codes[0] = bytes.w[0], raw.codes[1] = bytes.w[1];
+      raw.head[0] = __float_as_uint(scale_of_level(w, at));
+    }
+    expand_unit<packing>(raw, 0, 0, values);
   }
 }
