@@ -62,7 +62,7 @@ void run(const Launch& launch) {
   const bool kept = tile.kept && dtype_of(launch.planned()) >= 0 && are_wide({&x, &residual, &weight, &bias, &y, &sum});
   Call call = launch.call(kept ? 1 : 0);
   for (int i = 0; i < TERN_LAYER_NORM_NUM_ARGS; ++i) call.arg(launch[i]);
-  call.arg(sizes).run(tile.blocks(sizes.rows), tile.threads());
+  call.arg(sizes).overlapped().run(tile.blocks(sizes.rows), tile.threads());
 }
 
 // The struct LayerNormBackwardSizes of cu/layer_norm_backward.cu.
@@ -143,7 +143,7 @@ void run_backward(const Launch& launch) {
   const std::int64_t teams = parts_of(sizes.rows, sizes.rows_of_team);
   Call call = launch.call(kept ? 2 : 0);
   call.arg(dy).arg(x).arg(weight).arg(mean.planes[0]).arg(rstd.planes[0]).arg(dsum).arg(dx);
-  call.arg(of_weight).arg(of_bias).arg(sizes).run(tile.blocks(teams), tile.threads());
+  call.arg(of_weight).arg(of_bias).arg(sizes).overlapped().run(tile.blocks(teams), tile.threads());
   if (dweight.present()) sum_columns(launch.call(1), dweight, of_weight, teams);
   if (dbias.present()) sum_columns(launch.call(1), dbias, of_bias, teams);
 }

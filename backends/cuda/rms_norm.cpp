@@ -123,7 +123,7 @@ void run_backward(const Launch& launch) {
   const Place partial = dweight.present() ? launch.workspace() : 0;
   Call call = launch.call(kept ? 2 : 0);
   call.arg(dy).arg(x).arg(weight).arg(rstd.planes[0]).arg(dsum).arg(dx).arg(partial).arg(sizes);
-  call.run(tile.blocks(teams), tile.threads());
+  call.overlapped().run(tile.blocks(teams), tile.threads());
   if (dweight.present()) sum_columns(launch.call(1), dweight, partial, teams);
 }
 

@@ -141,7 +141,7 @@ void run_norm(const Launch& launch) {
   const bool wide = chunks <= lanes && dtype_of_norm(launch.planned()) >= 0 && are_wide({&x, &weight, &cos, &sin, &y});
   Call call = launch.call(wide ? 1 : 0);
   call.arg(x).arg(weight).arg(launch[TERN_QK_NORM_ROPE_POSITIONS].planes[0]).arg(cos).arg(sin).arg(y);
-  call.arg(rstd.planes[0]).arg(sizes).run(sizes.head.rows * sizes.head.heads * lanes, kNormThreads);
+  call.arg(rstd.planes[0]).arg(sizes).overlapped().run(sizes.head.rows * sizes.head.heads * lanes, kNormThreads);
 }
 
 bool supports_backward(const PlanDesc& desc, std::string& reason) {
@@ -211,7 +211,7 @@ void run_backward(const Launch& launch) {
   Call call = launch.call(wide ? 2 : 0);
   call.arg(dy).arg(x).arg(weight).arg(rstd.planes[0]);
   call.arg(launch[TERN_QK_NORM_ROPE_BACKWARD_POSITIONS].planes[0]).arg(cos).arg(sin).arg(dx).arg(partial).arg(sizes);
-  call.run({blocks, 1, 1}, {kNormThreads, 1, 1});
+  call.overlapped().run({blocks, 1, 1}, {kNormThreads, 1, 1});
   if (dweight.present()) sum_columns(launch.call(1), dweight, partial, blocks);
 }
 

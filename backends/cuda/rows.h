@@ -79,7 +79,7 @@ inline void sum_columns(Call call, const DeviceTensor& out, std::int64_t width, 
                         std::int64_t teams) {
   constexpr std::int64_t kColumns = 32, kThreads = 512;  // of a block
   call.arg(partial).arg(out).arg(teams).arg(width).arg(stride);
-  call.run({parts_of(width, kColumns), 1, 1}, {kThreads, 1, 1});
+  call.overlapped().run({parts_of(width, kColumns), 1, 1}, {kThreads, 1, 1});
 }
 inline void sum_columns(Call call, const TensorView& out, Place partial, std::int64_t teams) {
   sum_columns(std::move(call), out.plane(0), out.dim(0), out.stride(0), partial, teams);

@@ -4,6 +4,7 @@
 // their sums are added in order.
 KERNEL_BOUNDED(column_sum, 512, 2)(const float* partial, Tensor out, long blocks, long width, long stride) {
   SHARED float sums[16][32];
+  begin_overlapped();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const long column = static_cast<long>(blockIdx.x) * 32 + lane;
   float sum = 0.0f;

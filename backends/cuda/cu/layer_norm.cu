@@ -25,6 +25,7 @@ template <int type>
 DEVICE void layer_norm_kept(Tensor x, Tensor residual, Tensor weight, Tensor bias, Tensor y, Tensor sum, Tensor mean,
                             Tensor rstd, const LayerNormSizes& s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const long row = team.index;
   if (row >= s.rows) return;
@@ -76,6 +77,7 @@ KERNEL(layer_norm_any)
 (Tensor x, Tensor residual, Tensor weight, Tensor bias, Tensor y, Tensor sum, Tensor mean, Tensor rstd,
  LayerNormSizes s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const long row = team.index;
   if (row >= s.rows) return;

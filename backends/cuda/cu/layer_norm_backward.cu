@@ -18,6 +18,7 @@ DEVICE void layer_norm_backward_kept(Tensor dy, Tensor x, Tensor weight, const f
                                      Tensor dsum, Tensor dx, float* of_weight, float* of_bias,
                                      const LayerNormBackwardSizes& s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const long begin = team.index * s.rows_of_team;
   if (begin >= s.rows) return;
@@ -86,6 +87,7 @@ KERNEL(layer_norm_backward_any)
 (Tensor dy, Tensor x, Tensor weight, const float* mean, const float* rstd, Tensor dsum, Tensor dx, float* of_weight,
  float* of_bias, LayerNormBackwardSizes s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const long begin = team.index * s.rows_of_team;
   if (begin >= s.rows) return;

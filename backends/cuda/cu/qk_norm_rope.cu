@@ -58,6 +58,7 @@ DEVICE Pairs factors_of(const Tensor& weight, long stride, float offset, const C
 template <int type>
 DEVICE void qk_norm_rope_heads(const Tensor& x, const Tensor& weight, const int* positions, const Tensor& cosines,
                                const Tensor& sines, const Tensor& y, float* rstd, const QkNormSizes& s) {
+  begin_overlapped();
   constexpr int kept = Kept<type>::chunks;
   const int lane = threadIdx.x % s.lanes, groups = blockDim.x / s.lanes;
   const long index = static_cast<long>(blockIdx.x) * groups + threadIdx.x / s.lanes;
@@ -130,6 +131,7 @@ template <int type>
 DEVICE void qk_norm_rope_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight, const float* rstd,
                                    const int* positions, const Tensor& cosines, const Tensor& sines, const Tensor& dx,
                                    float* partial, const QkNormBackwardSizes& s) {
+  begin_overlapped();
   constexpr int kept = Kept<type>::chunks;
   const int lane = threadIdx.x % s.lanes, group = threadIdx.x / s.lanes, groups = blockDim.x / s.lanes;
   const long units = s.head.rows * s.head.heads, begin = blockIdx.x * s.units_of_block;

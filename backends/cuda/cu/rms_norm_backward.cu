@@ -18,6 +18,7 @@ template <int type, bool asks>
 DEVICE void rms_norm_backward_kept(Tensor dy, Tensor x, Tensor weight, const float* rstd, Tensor dsum, Tensor dx,
                                    float* partial, const RmsNormBackwardSizes& s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const long begin = team.index * s.rows_of_team;
   if (begin >= s.rows) return;
@@ -79,6 +80,7 @@ KERNEL(rms_norm_backward_any)
 (Tensor dy, Tensor x, Tensor weight, const float* rstd, Tensor dsum, Tensor dx, float* partial,
  RmsNormBackwardSizes s) {
   SHARED float room[32];
+  begin_overlapped();
   const Team team = team_of(s.team);
   const Tensor sums = floats_at(partial);
   const long begin = team.index * s.rows_of_team;

@@ -9,6 +9,7 @@ struct RopeSizes {
 template <int type>
 DEVICE void rope_rows(const Tensor& x, const int* positions, const Tensor& cosines, const Tensor& sines,
                       const Tensor& y, const RopeSizes& s) {
+  begin_overlapped();
   const long row = blockIdx.x;
   const int chunks = chunks_of(s.head), items = static_cast<int>(s.head.heads) * chunks;
   for (int item = threadIdx.x; item < items; item += blockDim.x) {
