@@ -140,7 +140,7 @@ const Shape* shape_of(const Problem& p) {
 }
 std::uint64_t flash_bytes(const Shape& shape) {
   const std::int64_t rows = (shape.entries + shape.keys) * (shape.head + kRowPad) + shape.keys * (shape.value + kRowPad);
-  return static_cast<std::uint64_t>(2 * rows + 8 * shape.entries);
+  return static_cast<std::uint64_t>(2 * rows + 8 * (shape.entries + 2 * shape.keys));
 }
 std::uint64_t decode_bytes(const Shape& shape) {
   const std::int64_t stage = 2 * kDecodeKeys * (shape.head + shape.value + 2 * kRowPad);

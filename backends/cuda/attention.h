@@ -20,15 +20,17 @@ struct AttentionSizes {
   std::int32_t head_pitch, value_pitch;  // of their rows in shared memory
 };
 
-// The attributes of the three ops are alike.
+// The attributes of the three ops are alike. Windows and chunks that no sequence reaches become small enough that a kernel
+// may add a position to them.
 template <typename Attrs>
 void take_attrs(const Attrs& attrs, AttentionSizes& sizes) {
   sizes.scale = attrs.scale;
   sizes.softcap = attrs.softcap;
   sizes.causal = attrs.causal;
-  sizes.window = attrs.window;
-  sizes.window_right = attrs.window_right;
-  sizes.chunk = attrs.chunk;
+  constexpr std::int32_t kMost = 1 << 30;
+  sizes.window = std::min(attrs.window, kMost);
+  sizes.window_right = std::min(attrs.window_right, kMost);
+  sizes.chunk = std::min(attrs.chunk, kMost);
 }
 
 // More tiles than sequences can have, of `rows` rows with `per_row` entries, and what lies behind the last.

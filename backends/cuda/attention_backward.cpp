@@ -70,6 +70,7 @@ void check_matrix_units(Check& check, const PlanDesc& desc) {
   for (const int arg : {kArgs.q, kArgs.k, kArgs.v, int{TERN_ATTENTION_BACKWARD_DOUT}}) {
     check_vectors(check, desc, arg, q.dtype);
   }
+  check.that(desc.attrs<tern_attention_backward_attrs>().scale > 0.0F, "the matrix units want a scale above 0");
   const Shape* const shape = shape_of(q.shape[2], v.shape[2]);
   check.that(shape != nullptr, "a head is too large for the matrix units' kernels");
   if (!check.ok()) return;

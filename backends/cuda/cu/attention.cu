@@ -13,12 +13,12 @@ struct Tile {
   Keys keys;
   int kv_head, group;
   int first_entry, entries;
-  long shift;        // of a row to its position
+  int shift;        // of a row to its position
   int begin, count;  // of the keys
   bool whole;        // every entry sees every key
   DEVICE_MEMBER long row(int e) const { return place.first_row + (first_entry + e) / group; }
   DEVICE_MEMBER int head(int e) const { return kv_head * group + (first_entry + e) % group; }
-  DEVICE_MEMBER long position(int e) const { return (first_entry + e) / group + shift; }
+  DEVICE_MEMBER int position(int e) const { return (first_entry + e) / group + shift; }
 };
 
 // Shared memory of a block; local_bytes of attention.cpp.
@@ -61,7 +61,7 @@ DEVICE void soften(const Room& room, const Tile& tile, const Tensor& mask, const
   const int lane = threadIdx.x % 32;
   for (int e = threadIdx.x / 32; e < s.tile; e += blockDim.x / 32) {
     float* const weight = room.weights + e * s.tile_keys + lane;
-    const long position = tile.position(e);
+    const int position = tile.position(e);
     const Span shown = keys_of(position, position, tile.keys.count, s);
     const bool seen = lane < s.tile_keys && e < tile.entries &&
                       (tile.whole || sees(shown, tile.begin + lane, tile.row(e), mask, s));
@@ -138,7 +138,7 @@ KERNEL(attention)(Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, T
   tile.first_entry = place.tile * s.tile;
   tile.entries = static_cast<int>(left < s.tile ? left : s.tile);
   tile.shift = tile.keys.count - place.rows;
-  const long low = tile.position(0), high = tile.position(tile.entries - 1);
+  const int low = tile.position(0), high = tile.position(tile.entries - 1);
   const Span span = keys_of(low, high, tile.keys.count, s);
   const int part = blockIdx.z;
   const Span own = keys_of_part(part, s);

@@ -57,37 +57,38 @@ DEVICE Place place_of(int tile, int per_row, int tile_entries, const int* bounds
   return {-1, first_row, all - first_row, tile};
 }
 
-// Keys from `first` to before `last`: what rows at the positions from `low` to `high` may see beside a mask.
+// Keys from `first` to before `last`: what rows at the positions from `low` to `high` may see beside a mask. Positions and
+// what the attributes make of them fit an int: the host sees to it.
 struct Span {
   int first, last;
 };
-DEVICE Span keys_of(long low, long high, long keys, const AttentionSizes& s) {
-  long first = 0, last = keys;
-  const auto at_most = [&](long x) { last = x < last ? x : last; };
-  const auto at_least = [&](long x) { first = x > first ? x : first; };
+DEVICE Span keys_of(int low, int high, int keys, const AttentionSizes& s) {
+  int first = 0, last = keys;
+  const auto at_most = [&](int x) { last = x < last ? x : last; };
+  const auto at_least = [&](int x) { first = x > first ? x : first; };
   if (s.causal != 0) at_most(high + 1);
   if (s.window_right > 0) at_most(high + s.window_right);
   if (s.chunk > 0) at_most((high / s.chunk + 1) * s.chunk);
   if (s.window > 0) at_least(low - s.window + 1);
   if (s.chunk > 0) at_least(low / s.chunk * s.chunk);
   last = last > 0 ? last : 0;
-  return {static_cast<int>(first < last ? first : last), static_cast<int>(last)};
+  return {first < last ? first : last, last};
 }
 // The positions that see one of the keys from `first` to before `last`, beside a mask: of `rows` rows, the last of
 // which is that of the last of `keys`.
-DEVICE Span positions_of(long first, long last, long rows, long keys, const AttentionSizes& s) {
-  long from = keys - rows, to = keys;
-  const auto at_most = [&](long x) { to = x < to ? x : to; };
-  const auto at_least = [&](long x) { from = x > from ? x : from; };
+DEVICE Span positions_of(int first, int last, int rows, int keys, const AttentionSizes& s) {
+  int from = keys - rows, to = keys;
+  const auto at_most = [&](int x) { to = x < to ? x : to; };
+  const auto at_least = [&](int x) { from = x > from ? x : from; };
   if (s.causal != 0) at_least(first);
   if (s.window_right > 0) at_least(first - s.window_right + 1);
   if (s.chunk > 0) at_least(first / s.chunk * s.chunk);
   if (s.window > 0) at_most(last - 1 + s.window);
   if (s.chunk > 0) at_most(((last - 1) / s.chunk + 1) * s.chunk);
-  return {static_cast<int>(from), static_cast<int>(to)};
+  return {from, to};
 }
 // Whether rows at positions from `low` to `high` all see all keys from `first` to before `last`.
-DEVICE bool all_see(long low, long high, long first, long last, long keys, const AttentionSizes& s) {
+DEVICE bool all_see(int low, int high, int first, int last, int keys, const AttentionSizes& s) {
   if (s.has_mask != 0 || last > keys) return false;
   if (s.causal != 0 && last - 1 > low) return false;
   if (s.window > 0 && first <= high - s.window) return false;

@@ -53,10 +53,10 @@ DEVICE Weight weight_of(float dot, float pulled, float lse, float delta, const A
 // Query rows and keys of one sequence and kv head.
 struct Sequence {
   int first_row, rows, first_key, keys, kv_head, group;
-  DEVICE_MEMBER long shift() const { return keys - rows; }
+  DEVICE_MEMBER int shift() const { return keys - rows; }
   DEVICE_MEMBER long row(int entry) const { return first_row + entry / group; }
   DEVICE_MEMBER int head(int entry) const { return kv_head * group + entry % group; }
-  DEVICE_MEMBER long position(int entry) const { return entry / group + shift(); }
+  DEVICE_MEMBER int position(int entry) const { return entry / group + shift(); }
 };
 
 // Shared memory of a block of `rows` rows that streams over `others`; local_bytes of attention_backward.cpp.
@@ -120,7 +120,7 @@ KERNEL(attention_dq)(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, cons
     of.keys = bounds_k.as<int>()[place.sequence + 1] - of.first_key;
   }
   const int entries = left < s.tile ? left : s.tile;
-  const long low = of.position(first), high = of.position(first + entries - 1);
+  const int low = of.position(first), high = of.position(first + entries - 1);
   const Span span = keys_of(low, high, of.keys, s);
   load_entries(q, s.q, of, first, s.tile, entries, s.head_dim, head, queries, nullptr);
   load_entries(dout, s.dout, of, first, s.tile, entries, s.value_dim, value, upstream, nullptr);
@@ -194,15 +194,14 @@ KERNEL(attention_dkv)(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, con
     of.rows = bounds_q.as<int>()[place.sequence + 1] - of.first_row;
   }
   const Span span = positions_of(first, first + count, of.rows, of.keys, s);
-  const long from = span.first - of.shift() > 0 ? span.first - of.shift() : 0;
-  const long to = span.last - of.shift() < of.rows ? span.last - of.shift() : of.rows;
-  const int last = static_cast<int>(to * group);
+  const int from = (span.first > of.shift() ? span.first - of.shift() : 0) * group;
+  const int last = (span.last - of.shift() < of.rows ? span.last - of.shift() : of.rows) * group;
   const int read = of.rows > 0 ? count : 0;
   load_keys(k, s.k, of, first, s.tile, read, s.head_dim, head, keys, nullptr);
   load_keys(v, s.v, of, first, s.tile, read, s.value_dim, value, values, nullptr);
   clear(key_sums, s.tile * head);
   clear(value_sums, s.tile * value);
-  for (int begin = static_cast<int>(from * group); begin < last; begin += others) {
+  for (int begin = from; begin < last; begin += others) {
     const int there = of.rows * group - begin;
     const int entries = there < others ? there : others;
     const bool whole = count == s.tile && entries == others &&

@@ -19,10 +19,10 @@ CONSTANT int kRows = 16 * kWarps;  // of a block
 // Query rows and keys of one sequence and kv head.
 struct Sequence {
   int first_row, rows, first_key, keys, kv_head, group;
-  DEVICE_MEMBER long shift() const { return keys - rows; }
+  DEVICE_MEMBER int shift() const { return keys - rows; }
   DEVICE_MEMBER long row(int entry) const { return first_row + entry / group; }
   DEVICE_MEMBER int head(int entry) const { return kv_head * group + entry % group; }
-  DEVICE_MEMBER long position(int entry) const { return entry / group + shift(); }
+  DEVICE_MEMBER int position(int entry) const { return entry / group + shift(); }
   DEVICE_MEMBER long at(const long (&strides)[3], int entry) const {
     return row(entry) * strides[0] + head(entry) * strides[1];
   }
@@ -31,31 +31,38 @@ struct Sequence {
   }
 };
 
-// What is known of an entry beside its row of q and dout: its lse as an exponent of 2, and which keys it sees.
-struct alignas(16) Entry {
-  float lse, delta;
-  Span shown;
-};
-DEVICE Entry entry_of(const Sequence& of, int entry, bool there, const Arguments& a) {
-  if (!there) return {0.0f, 0.0f, {0, 0}};
-  const long row = of.row(entry);
-  const int head = of.head(entry);
-  const float lse = a.lse.as<float>()[row * a.s.lse[0] + head * a.s.lse[1]];
-  return {lse * kLog2E, a.delta[row * a.s.heads + head],
-          keys_of(of.position(entry), of.position(entry), of.keys, a.s)};
-}
-
-// Of a score, from the product of query and key and that of dout and value: its weight, and its gradient without scale.
-DEVICE void weigh(float& dot, float& pulled, float lse, float delta, float of_two, bool seen, const AttentionSizes& s) {
-  float slope = 1.0f;
-  if (s.softcap > 0.0f) {
-    const float t = tanhf(dot * s.scale / s.softcap);
-    dot = s.softcap * t;
-    slope = 1.0f - t * t;
+// What is known of entries beside their rows of q and dout: their lse as exponents of 2, and which keys they see.
+template <int N>
+struct Entries {
+  float lse[N], delta[N];
+  Span shown[N];
+  // Those from `begin` on, `count` of them.
+  DEVICE_MEMBER void load(const Sequence& of, int begin, int count, const Arguments& a) {
+    for (int e = threadIdx.x; e < N; e += kThreads) {
+      const bool there = e < count;
+      const long row = there ? of.row(begin + e) : 0;
+      const int head = there ? of.head(begin + e) : 0;
+      const int position = of.position(begin + e);
+      const float own = there ? a.lse.as<float>()[row * a.s.lse[0] + head * a.s.lse[1]] : 0.0f;
+      lse[e] = own == -infinity() ? 0.0f : own * kLog2E;  // it sees no key
+      delta[e] = there ? a.delta[row * a.s.heads + head] : 0.0f;
+      shown[e] = there ? keys_of(position, position, of.keys, a.s) : Span{0, 0};
+    }
   }
-  const float p = seen ? fast_exp2(fmaf(dot, of_two, -lse)) : 0.0f;
-  dot = p;
-  pulled = p * (pulled - delta) * slope;
+};
+
+// With a cap, products become capped scores, and `pulled` is multiplied by the cap's slope.
+template <int N>
+DEVICE void cap(float (&scores)[1][N][4], float (&pulled)[1][N][4], const AttentionSizes& s) {
+  if (s.softcap <= 0.0f) return;
+  const float factor = s.scale / s.softcap;
+  UNROLL for (int n = 0; n < N; ++n) {
+    UNROLL for (int i = 0; i < 4; ++i) {
+      const float t = tanhf(scores[0][n][i] * factor);
+      scores[0][n][i] = s.softcap * t;
+      pulled[0][n][i] *= 1.0f - t * t;
+    }
+  }
 }
 
 template <int N>
@@ -84,7 +91,7 @@ DEVICE void write_rows(const Tensor& to, const float (&sums)[1][N][4], float fac
 
 // dq: a block takes 64 entries and streams over N keys at a time, whose next tile comes beside the arithmetic.
 template <typename F, int D, int DV, int N>
-DEVICE void run_dq(ushort* memory, Entry* numbers, const Tensor& dq, const Arguments& a) {
+DEVICE void run_dq(ushort* memory, Entries<kRows>& numbers, const Tensor& dq, const Arguments& a) {
   constexpr int pitch = D + kRowPad, value_pitch = DV + kRowPad, stage = N * (pitch + value_pitch);
   const AttentionSizes& s = a.s;
   const int group = static_cast<int>(s.heads / s.kv_heads);
@@ -118,14 +125,16 @@ DEVICE void run_dq(ushort* memory, Entry* numbers, const Tensor& dq, const Argum
                                  [&](int e) { return of.at(s.dout, first + e); });
   const int begin_of_all = span.first / N * N;
   if (begin_of_all < span.last) load(begin_of_all, stages);
-  for (int e = threadIdx.x; e < kRows; e += kThreads) numbers[e] = entry_of(of, first + e, e < entries, a);
+  numbers.load(of, first, entries, a);
   float sums[1][D / 8][4];
   clear(sums);
   const float of_two = units_of(s).of_two;
   const ushort* const own_query = of_rows(queries + warp_row * pitch, pitch, lane);
   const ushort* const own_upstream = of_rows(upstream + warp_row * value_pitch, value_pitch, lane);
   const int end = warp_row + 16 < entries ? warp_row + 16 : entries;  // of the warp's entries
-  const long low = of.position(first + warp_row), high = of.position(first + end - 1);
+  const int low = of.position(first + warp_row), high = of.position(first + end - 1);
+  const int own_entry = warp_row + lane / 4;
+  const Rows rows = {numbers.shown + warp_row, of.first_row, first + warp_row, group};
   int slot = 0;
   for (int begin = begin_of_all; begin < span.last; begin += N, slot ^= 1) {
     copy_async_wait<0>();
@@ -137,16 +146,14 @@ DEVICE void run_dq(ushort* memory, Entry* numbers, const Tensor& dq, const Argum
                                 [&](uint(&to)[4], int, int step) { ldmatrix_x4(to, own_query + step * 16); });
     multiply_turned<F, DV, 1, N>(pulled, keys + N * pitch, lane,
                                  [&](uint(&to)[4], int, int step) { ldmatrix_x4(to, own_upstream + step * 16); });
-    const bool whole = all_see(low, high, begin, begin + N, of.keys, s);
-    UNROLL for (int half = 0; half < 2; ++half) {
-      const int e = warp_row + half * 8 + lane / 4;
-      const Entry own = numbers[e];
-      UNROLL for (int n = 0; n < N / 8; ++n) {
-        UNROLL for (int i = 0; i < 2; ++i) {
-          const int j = begin + n * 8 + lane % 4 * 2 + i;
-          const bool seen = whole || sees(own.shown, j, of.row(first + e), a.mask, s);
-          weigh(dots[0][n][2 * half + i], pulled[0][n][2 * half + i], own.lse, own.delta, of_two, seen, s);
-        }
+    UNROLL for (int n = 0; n < N / 8; ++n) {
+      UNROLL for (int i = 0; i < 4; ++i) pulled[0][n][i] -= numbers.delta[own_entry + i / 2 * 8];
+    }
+    cap(dots, pulled, s);
+    if (!all_see(low, high, begin, begin + N, of.keys, s)) hide(dots, begin, lane, rows, a.mask, s);
+    UNROLL for (int n = 0; n < N / 8; ++n) {
+      UNROLL for (int i = 0; i < 4; ++i) {
+        pulled[0][n][i] *= fast_exp2(fmaf(dots[0][n][i], of_two, -numbers.lse[own_entry + i / 2 * 8]));
       }
     }
     add_weighted<F, D, 1, N>(sums, pulled, keys, lane);
@@ -156,10 +163,25 @@ DEVICE void run_dq(ushort* memory, Entry* numbers, const Tensor& dq, const Argum
              [&](int i) { return of.at(s.dq, first + warp_row + i); });
 }
 
+// As hide, where rows are keys, from `key` on, and columns entries from `begin` on.
+template <int N>
+DEVICE void hide_turned(float (&scores)[1][N][4], const Span* shown, int key, int begin, int lane, const Sequence& of,
+                        const Arguments& a) {
+  UNROLL for (int n = 0; n < N; ++n) {
+    UNROLL for (int i = 0; i < 2; ++i) {
+      const int e = n * 8 + lane % 4 * 2 + i;
+      UNROLL for (int half = 0; half < 2; ++half) {
+        float& score = scores[0][n][2 * half + i];
+        score = sees(shown[e], key + half * 8 + lane / 4, of.row(begin + e), a.mask, a.s) ? score : -infinity();
+      }
+    }
+  }
+}
+
 // dk and dv: a block takes 64 keys of one kv head, and of them the columns of its z: a share of D and of DV. It streams
 // over the entries that see one of the keys, N at a time.
 template <typename F, int D, int DV, int N, int SHARES>
-DEVICE void run_dkv(ushort* memory, Entry* numbers, const Tensor& dk, const Tensor& dv, const Arguments& a) {
+DEVICE void run_dkv(ushort* memory, Entries<N>* numbers, const Tensor& dk, const Tensor& dv, const Arguments& a) {
   constexpr int pitch = D + kRowPad, value_pitch = DV + kRowPad, stage = N * (pitch + value_pitch);
   constexpr int columns = D / SHARES, value_columns = DV / SHARES;
   const AttentionSizes& s = a.s;
@@ -176,9 +198,8 @@ DEVICE void run_dkv(ushort* memory, Entry* numbers, const Tensor& dk, const Tens
     of.rows = a.bounds_q.as<int>()[place.sequence + 1] - of.first_row;
   }
   const Span span = positions_of(first, first + count, of.rows, of.keys, s);
-  const int from = span.first > of.shift() ? static_cast<int>(span.first - of.shift()) * group : 0;
-  const long to = span.last - of.shift() < of.rows ? span.last - of.shift() : of.rows;
-  const int last = static_cast<int>(to) * group;
+  const int from = (span.first > of.shift() ? span.first - of.shift() : 0) * group;
+  const int last = (span.last - of.shift() < of.rows ? span.last - of.shift() : of.rows) * group;
   ushort* const keys = memory;
   ushort* const values = keys + kRows * pitch;
   ushort* const stages = values + kRows * value_pitch;
@@ -190,7 +211,7 @@ DEVICE void run_dkv(ushort* memory, Entry* numbers, const Tensor& dk, const Tens
     copy_rows<N, DV, kThreads>(room + N * pitch, a.dout, there, static_cast<int>(s.value_dim),
                                [&](int e) { return of.at(s.dout, begin + e); });
     copy_async_commit();
-    for (int e = threadIdx.x; e < N; e += kThreads) numbers[slot * N + e] = entry_of(of, begin + e, e < there, a);
+    numbers[slot].load(of, begin, there, a);
   };
   const int read = of.rows > 0 ? count : 0;
   copy_rows<kRows, D, kThreads>(keys, a.k, read, static_cast<int>(s.head_dim),
@@ -220,15 +241,16 @@ DEVICE void run_dkv(ushort* memory, Entry* numbers, const Tensor& dk, const Tens
     const bool whole =
         warp_row + 16 <= count && begin + N <= of.rows * group &&
         all_see(of.position(begin), of.position(begin + N - 1), first + warp_row, first + warp_row + 16, of.keys, s);
+    const Entries<N>& own = numbers[slot];
     UNROLL for (int n = 0; n < N / 8; ++n) {
-      UNROLL for (int i = 0; i < 2; ++i) {
-        const int e = n * 8 + lane % 4 * 2 + i;
-        const Entry own = numbers[slot * N + e];
-        UNROLL for (int half = 0; half < 2; ++half) {
-          const int j = first + warp_row + half * 8 + lane / 4;
-          const bool seen = whole || sees(own.shown, j, of.row(begin + e), a.mask, s);
-          weigh(dots[0][n][2 * half + i], pulled[0][n][2 * half + i], own.lse, own.delta, of_two, seen, s);
-        }
+      UNROLL for (int i = 0; i < 4; ++i) pulled[0][n][i] -= own.delta[n * 8 + lane % 4 * 2 + i % 2];
+    }
+    cap(dots, pulled, s);
+    if (!whole) hide_turned(dots, own.shown, first + warp_row, begin, lane, of, a);
+    UNROLL for (int n = 0; n < N / 8; ++n) {
+      UNROLL for (int i = 0; i < 4; ++i) {
+        dots[0][n][i] = fast_exp2(fmaf(dots[0][n][i], of_two, -own.lse[n * 8 + lane % 4 * 2 + i % 2]));
+        pulled[0][n][i] *= dots[0][n][i];
       }
     }
     add_weighted<F, value_columns, 1, N, value_pitch>(value_sums, dots, upstream + share * value_columns, lane);
@@ -253,14 +275,14 @@ DEVICE void run_dkv(ushort* memory, Entry* numbers, const Tensor& dk, const Tens
   (Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,         \
    Tensor mask, Tensor dq, AttentionSizes s) {                                                                          \
     DYNAMIC_SHARED(ushort, memory);                                                                                     \
-    SHARED Entry numbers[kRows];                                                                                        \
+    SHARED Entries<kRows> numbers;                                                                                        \
     run_dq<F, D, DV, N>(memory, numbers, dq, {dout, q, k, v, lse, delta, bounds_q, bounds_k, mask, s});                 \
   }                                                                                                                     \
   KERNEL_BOUNDED(attention_flash_dkv_##name, 128, blocks)                                                               \
   (Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,         \
    Tensor mask, Tensor dk, Tensor dv, AttentionSizes s) {                                                               \
     DYNAMIC_SHARED(ushort, memory);                                                                                     \
-    SHARED Entry numbers[2 * N];                                                                                        \
+    SHARED Entries<N> numbers[2];                                                                                        \
     run_dkv<F, D, DV, N, SHARES>(memory, numbers, dk, dv, {dout, q, k, v, lse, delta, bounds_q, bounds_k, mask, s});    \
   }
 

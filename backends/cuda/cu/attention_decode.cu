@@ -19,17 +19,16 @@ CONSTANT int kWarps = 4;
 CONSTANT int kKeys = 16;     // of a warp's tile
 CONSTANT int kEntries = 16;  // of a block
 CONSTANT int kStep = kWarps * kKeys;
-CONSTANT uint kNowhere = 0xffffffffu;
 
 // A block's entries and keys.
 struct Tile {
   Keys keys;
   int kv_head, group, first_row, first_entry, entries, part;
-  long shift;
+  int shift;
   Span span;
   DEVICE_MEMBER long row(int e) const { return first_row + (first_entry + e) / group; }
   DEVICE_MEMBER int head(int e) const { return kv_head * group + (first_entry + e) % group; }
-  DEVICE_MEMBER long position(int e) const { return (first_entry + e) / group + shift; }
+  DEVICE_MEMBER int position(int e) const { return (first_entry + e) / group + shift; }
 };
 
 template <typename F, int D, int DV, int STAGES>
@@ -38,28 +37,24 @@ struct Decode {
   static constexpr int stage = kKeys * (key_pitch + value_pitch);  // elements
   static constexpr int sum_pitch = DV + 4;
 
-  // Where the rows of a tile begin, in 16 bytes: lane i has key i's.
-  struct Rows16 {
-    uint key, value;
-  };
-  DEVICE_MEMBER static Rows16 rows_at(int begin, const Tile& tile, const Arguments& a) {
-    const int j = begin + threadIdx.x % 32;
-    if (threadIdx.x % 32 >= kKeys || j < tile.span.first || j >= tile.span.last) return {kNowhere, kNowhere};
-    return {static_cast<uint>(tile.keys.place.row(a.s.k, j) / 8), static_cast<uint>(tile.keys.place.row(a.s.v, j) / 8)};
+  // Of a tile's keys, lane i those of key i.
+  DEVICE_MEMBER static KeyRows rows_at(int begin, const Tile& tile, const Arguments& a) {
+    const int lane = threadIdx.x % 32;
+    return rows_of_key(tile.keys.place, lane < kKeys ? begin + lane : -1, tile.span, a.s);
   }
   template <int width>
   DEVICE_MEMBER static void copy(ushort* to, const Tensor& from, uint row, int there) {
     constexpr int vectors = width / 8;
-    UNROLL for (int unit = 0; unit < kKeys * vectors; unit += 32) {
-      const int at = unit + threadIdx.x % 32;
-      const int j = at / vectors;
-      const int d = at % vectors * 8;
+    static_assert(kKeys * vectors % 32 == 0);
+    UNROLL for (int n = 0; n < kKeys * vectors / 32; ++n) {
+      int j, d;
+      vector_of<vectors, 32>(threadIdx.x % 32, n, j, d);
       const uint begin = __shfl_sync(0xffffffffu, row, j);
       const bool valid = begin != kNowhere && d < there;
       copy_async(to + j * (width + kRowPad) + d, from.as<ushort>() + (valid ? begin * 8l + d : 0), valid);
     }
   }
-  DEVICE_MEMBER static void copy_tile(ushort* to, const Rows16& rows, const Arguments& a) {
+  DEVICE_MEMBER static void copy_tile(ushort* to, const KeyRows& rows, const Arguments& a) {
     copy<D>(to, a.k, rows.key, static_cast<int>(a.s.head_dim));
     copy<DV>(to + kKeys * key_pitch, a.v, rows.value, static_cast<int>(a.s.value_dim));
   }
@@ -86,7 +81,7 @@ struct Decode {
                                    const Arguments& a) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const float of_two = units_of(a.s).of_two;
-    const long low = tile.position(0), high = tile.position(tile.entries - 1);
+    const int low = tile.position(0), high = tile.position(tile.entries - 1);
     UNROLL for (int n = 0; n < DV / 8; ++n) {
       UNROLL for (int i = 0; i < 4; ++i) sums[0][n][i] = 0.0f;
     }
@@ -97,7 +92,7 @@ struct Decode {
       copy_async_commit();
     }
     int slot = 0, next_slot = STAGES - 1;
-    Rows16 ahead = rows_at(begin + (STAGES - 1) * kStep, tile, a);  // known before its tile is due
+    KeyRows ahead = rows_at(begin + (STAGES - 1) * kStep, tile, a);  // known before its tile is due
     for (; begin < tile.span.last; begin += kStep) {
       copy_async_wait<STAGES - 2>();
       __syncwarp();  // this tile is here, and that of before has been read
@@ -200,7 +195,7 @@ struct Decode {
     const int warp = threadIdx.x / 32;
     if (threadIdx.x < kEntries) {
       const int e = threadIdx.x;
-      const long position = tile.position(e);
+      const int position = tile.position(e);
       Span shown = {0, 0};
       if (e < tile.entries) shown = keys_of(position, position, tile.keys.count, a.s);
       shown.first = shown.first > tile.span.first ? shown.first : tile.span.first;

@@ -17,27 +17,27 @@ struct Tile {
   Place place;
   Keys keys;
   int kv_head, group, first_entry, entries;
-  long shift;
+  int shift;
   Span span;
   DEVICE_MEMBER long row(int e) const { return place.first_row + (first_entry + e) / group; }
   DEVICE_MEMBER int head(int e) const { return kv_head * group + (first_entry + e) % group; }
-  DEVICE_MEMBER long position(int e) const { return (first_entry + e) / group + shift; }
+  DEVICE_MEMBER int position(int e) const { return (first_entry + e) / group + shift; }
 };
-// False: there is none.
-DEVICE bool find_tile(Tile& tile, int entries, const Arguments& a) {
+// Every lane of a warp calls it. There may be none: it has no entries then.
+DEVICE Tile find_tile(int entries, const Arguments& a) {
+  Tile tile;
   tile.kv_head = blockIdx.y;
   tile.group = static_cast<int>(a.s.heads / a.s.kv_heads);
   // The last tiles of a sequence see most, and begin first.
   tile.place = place_of(gridDim.x - 1 - blockIdx.x, tile.group, entries, a.bounds_q.as<int>(),
                         static_cast<int>(a.s.q_rows), static_cast<int>(a.s.sequences));
   const int left = tile.place.rows * tile.group - tile.place.tile * entries;
-  if (left <= 0) return false;
+  tile.entries = left < entries ? left : entries;
   tile.keys = keys_of_sequence(tile.place.sequence, tile.kv_head, a.table, a.bounds_k, a.s);
   tile.first_entry = tile.place.tile * entries;
-  tile.entries = left < entries ? left : entries;
   tile.shift = tile.keys.count - tile.place.rows;
   tile.span = keys_of(tile.position(0), tile.position(tile.entries - 1), tile.keys.count, a.s);
-  return true;
+  return tile;
 }
 
 template <int MT, int D>
@@ -75,18 +75,29 @@ struct Flash {
   static constexpr int entries = 16 * MT * WARPS, threads = 32 * WARPS;
 
   ushort *queries, *keys, *values;
-  Span* spans;
-  Tile tile;
+  KeyRows* key_rows;  // [2, KEYS]
+  Span* spans;        // [entries]
+  const Tile& tile;   // in shared memory, where it costs no registers
 
-  DEVICE_MEMBER void load_keys(int begin, const Arguments& a) const {
-    copy_rows<KEYS, D, threads>(keys, a.k, tile.keys.count - begin, static_cast<int>(a.s.head_dim),
-                                [&](int j) { return tile.keys.place.row(a.s.k, begin + j); });
+  // Keys or values of a tile, of which rows_of says where the j-th begins.
+  template <int width, typename RowsOf>
+  DEVICE_MEMBER static void load(ushort* to, const Tensor& from, int there, RowsOf&& rows_of) {
+    constexpr int vectors = width / 8;
+    static_assert(KEYS * vectors % threads == 0);
+    UNROLL for (int n = 0; n < KEYS * vectors / threads; ++n) {
+      int j, d;
+      vector_of<vectors, threads>(threadIdx.x, n, j, d);
+      const uint row = rows_of(j);
+      const bool valid = row != kNowhere && d < there;
+      copy_async(to + j * (width + kRowPad) + d, from.as<ushort>() + (valid ? row * 8l + d : 0), valid);
+    }
     copy_async_commit();
   }
-  DEVICE_MEMBER void load_values(int begin, const Arguments& a) const {
-    copy_rows<KEYS, DV, threads>(values, a.v, tile.keys.count - begin, static_cast<int>(a.s.value_dim),
-                                 [&](int j) { return tile.keys.place.row(a.s.v, begin + j); });
-    copy_async_commit();
+  DEVICE_MEMBER void load_keys(int slot, const Arguments& a) const {
+    load<D>(keys, a.k, static_cast<int>(a.s.head_dim), [&](int j) { return key_rows[slot * KEYS + j].key; });
+  }
+  DEVICE_MEMBER void load_values(int slot, const Arguments& a) const {
+    load<DV>(values, a.v, static_cast<int>(a.s.value_dim), [&](int j) { return key_rows[slot * KEYS + j].value; });
   }
 
   // Streams over the keys; `carefully`: what a row doesn't see may be infinite or NaN.
@@ -95,7 +106,7 @@ struct Flash {
     const int lane = threadIdx.x % 32;
     const float of_two = units_of(a.s).of_two;
     const int last_entry = warp_row + 16 * MT < tile.entries ? warp_row + 16 * MT : tile.entries;
-    const long low = tile.position(warp_row), high = tile.position(last_entry - 1);
+    const int low = tile.position(warp_row), high = tile.position(last_entry - 1);
     const ushort* const own = of_rows(queries + warp_row * (D + kRowPad), D + kRowPad, lane);
     UNROLL for (int m = 0; m < MT; ++m) {
       UNROLL for (int n = 0; n < DV / 8; ++n) {
@@ -103,19 +114,25 @@ struct Flash {
       }
     }
     state.clear();
-    const int first = tile.span.first / KEYS * KEYS;
-    if (first < tile.span.last) load_keys(first, a);
-    for (int begin = first; begin < tile.span.last; begin += KEYS) {
+    const int first = tile.span.first / KEYS * KEYS, own_key = threadIdx.x;
+    if (own_key < KEYS) key_rows[own_key] = rows_of_key(tile.keys.place, first + own_key, tile.span, a.s);
+    KeyRows ahead = rows_of_key(tile.keys.place, first + KEYS + own_key, tile.span, a.s);  // a tile before it is due
+    __syncthreads();
+    load_keys(0, a);
+    int slot = 0;
+    for (int begin = first; begin < tile.span.last; begin += KEYS, slot ^= 1) {
+      if (own_key < KEYS) key_rows[(slot ^ 1) * KEYS + own_key] = ahead;
       copy_async_wait<0>();
       __syncthreads();  // keys are here, and the values of before have been read
-      load_values(begin, a);
+      load_values(slot, a);
+      ahead = rows_of_key(tile.keys.place, begin + 2 * KEYS + own_key, tile.span, a.s);
       float scores[MT][KEYS / 8][4] = {};
       multiply_turned<F, D, MT, KEYS>(scores, keys, lane, [&](uint(&to)[4], int m, int step) {
         ldmatrix_x4(to, own + m * 16 * (D + kRowPad) + step * 16);
       });
       copy_async_wait<0>();
       __syncthreads();  // values are here, and the keys have been read
-      if (begin + KEYS < tile.span.last) load_keys(begin + KEYS, a);
+      if (begin + KEYS < tile.span.last) load_keys(slot ^ 1, a);
       cap_scores(scores, a.s);
       const bool whole = all_see(low, high, begin, begin + KEYS, tile.keys.count, a.s);
       if (!whole) hide(scores, begin, lane, rows, a.mask, a.s);
@@ -127,19 +144,24 @@ struct Flash {
         add_weighted<F, DV, MT, KEYS>(sums, scores, values, lane);
       }
     }
+    copy_async_wait<0>();
+    __syncthreads();
   }
 
-  DEVICE_MEMBER void run(ushort* memory, int* not_finite, const Arguments& a) {
-    if (!find_tile(tile, entries, a)) return;
+  DEVICE_MEMBER Flash(ushort* memory, const Tile& its_tile) : tile(its_tile) {
     queries = memory;
     keys = queries + entries * (D + kRowPad);
     values = keys + KEYS * (D + kRowPad);
-    spans = reinterpret_cast<Span*>(values + KEYS * (DV + kRowPad));
+    key_rows = reinterpret_cast<KeyRows*>(values + KEYS * (DV + kRowPad));
+    spans = reinterpret_cast<Span*>(key_rows + 2 * KEYS);
+  }
+
+  DEVICE_MEMBER void run(int* not_finite, const Arguments& a) const {
     copy_rows<entries, D, threads>(queries, a.q, tile.entries, static_cast<int>(a.s.head_dim),
                                    [&](int e) { return tile.row(e) * a.s.q[0] + tile.head(e) * a.s.q[1]; });
     copy_async_commit();
     for (int e = threadIdx.x; e < entries; e += threads) {
-      const long position = tile.position(e);
+      const int position = tile.position(e);
       spans[e] = e < tile.entries ? keys_of(position, position, tile.keys.count, a.s) : Span{0, 0};
     }
     if (threadIdx.x == 0) *not_finite = 0;
@@ -166,8 +188,16 @@ struct Flash {
    Tensor lse, float* partial, AttentionSizes s) {                                                                      \
     DYNAMIC_SHARED(ushort, memory);                                                                                     \
     SHARED int not_finite;                                                                                              \
-    Flash<F, D, DV, KEYS, WARPS, MT> flash;                                                                             \
-    flash.run(memory, &not_finite, {q, k, v, table, bounds_q, bounds_k, sinks, mask, out, lse, s});                     \
+    SHARED Tile tile;                                                                                                   \
+    const Arguments arguments = {q, k, v, table, bounds_q, bounds_k, sinks, mask, out, lse, s};                         \
+    if (threadIdx.x < 32) {                                                                                             \
+      const Tile found = find_tile(16 * MT * WARPS, arguments);                                                         \
+      if (threadIdx.x == 0) tile = found;                                                                               \
+    }                                                                                                                   \
+    __syncthreads();                                                                                                    \
+    if (tile.entries <= 0) return;                                                                                      \
+    const Flash<F, D, DV, KEYS, WARPS, MT> flash(memory, tile);                                                         \
+    flash.run(&not_finite, arguments);                                                                                  \
   }
 
 FLASH(bf16_64, Bf16, 64, 64, 64, 4, 2, 2)

@@ -48,20 +48,43 @@ DEVICE Units units_of(const AttentionSizes& s) {
   return {natural * kLog2E, natural};
 }
 
+// The i-th vector of 8 elements that a thread of `threads` copies, of rows of `vectors`: which row's, and its first column.
+// Where the threads are whole rows, all of a thread's vectors have the same column.
+template <int vectors, int threads>
+DEVICE void vector_of(uint thread, int i, int& row, int& column) {
+  if (threads % vectors == 0) {
+    row = static_cast<int>(thread / vectors) + i * (threads / vectors);
+    column = static_cast<int>(thread % vectors * 8);
+  } else {
+    const uint at = thread + i * threads;
+    row = static_cast<int>(at / vectors);
+    column = static_cast<int>(at % vectors * 8);
+  }
+}
+
 // `rows` rows of `width` elements into shared memory, beside the arithmetic; those from `count` on, and what is behind
 // `there` elements, are 0. row_at gives where row i begins, in elements.
 template <int rows, int width, int threads, typename RowAt>
 DEVICE void copy_rows(ushort* to, const Tensor& from, int count, int there, RowAt&& row_at) {
   constexpr int vectors = width / 8;
-  UNROLL for (int unit = 0; unit < rows * vectors; unit += threads) {
-    const int at = unit + threadIdx.x;
-    if (rows * vectors % threads != 0 && at >= rows * vectors) return;
-    const int i = at / vectors;
-    const int d = at % vectors * 8;
+  static_assert(rows * vectors % threads == 0);
+  UNROLL for (int n = 0; n < rows * vectors / threads; ++n) {
+    int i, d;
+    vector_of<vectors, threads>(threadIdx.x, n, i, d);
     const bool valid = i < count && d < there;
     const ushort* const source = from.as<ushort>() + (valid ? row_at(i) + d : 0);
     copy_async(to + i * (width + kRowPad) + d, source, valid);
   }
+}
+
+// Where a key's rows begin, in 16 bytes; kNowhere: it isn't read.
+struct KeyRows {
+  uint key, value;
+};
+CONSTANT uint kNowhere = 0xffffffffu;
+DEVICE KeyRows rows_of_key(const KeyPlace& place, int j, const Span& span, const AttentionSizes& s) {
+  if (j < span.first || j >= span.last) return {kNowhere, kNowhere};
+  return {static_cast<uint>(place.row(s.k, j) / 8), static_cast<uint>(place.row(s.v, j) / 8)};
 }
 
 // A fragment of 16 rows by 16 columns, of rows in shared memory.
@@ -168,14 +191,20 @@ DEVICE void hide(float (&scores)[MT][N][4], int begin, int lane, const Rows& row
   UNROLL for (int m = 0; m < MT; ++m) {
     UNROLL for (int half = 0; half < 2; ++half) {
       const int e = m * 16 + half * 8 + lane / 4;
-      const Span shown = rows.spans[e];
-      const uchar* const at = s.has_mask != 0 ? mask.at + rows.row(e) * s.mask[0] : nullptr;
+      const int own = begin + lane % 4 * 2;
+      const int first = rows.spans[e].first - own, last = rows.spans[e].last - own;
       UNROLL for (int n = 0; n < N; ++n) {
         UNROLL for (int i = 0; i < 2; ++i) {
-          const int j = begin + n * 8 + lane % 4 * 2 + i;
-          bool seen = j >= shown.first && j < shown.last;
-          if (seen && at != nullptr) seen = at[j * s.mask[1]] != 0;
-          if (!seen) scores[m][n][2 * half + i] = -infinity();
+          float& score = scores[m][n][2 * half + i];
+          score = n * 8 + i >= first && n * 8 + i < last ? score : -infinity();
+        }
+      }
+      if (s.has_mask == 0) continue;
+      const uchar* const at = mask.at + rows.row(e) * s.mask[0] + own * s.mask[1];
+      UNROLL for (int n = 0; n < N; ++n) {
+        UNROLL for (int i = 0; i < 2; ++i) {
+          const int j = n * 8 + i;
+          if (j >= first && j < last && at[j * s.mask[1]] == 0) scores[m][n][2 * half + i] = -infinity();
         }
       }
     }
@@ -206,6 +235,7 @@ DEVICE void soften(float (&scores)[MT][N][4], Softmax<MT>& state, float (&sums)[
         }
       }
       state.sum[m][half] = fmaf(state.sum[m][half], kept, sum);
+      if (__any_sync(0xffffffffu, kept != 1.0f) == 0) continue;  // as from some tile on
       UNROLL for (int d = 0; d < D; ++d) {
         sums[m][d][2 * half] *= kept;
         sums[m][d][2 * half + 1] *= kept;
