@@ -41,7 +41,7 @@ enum : std::size_t {
   kGradient,
   kGive,
   kLoss,
-  kExpand  // of a quantised weight alone
+  kExpand  // where the weight doesn't lie as products want it
 };
 
 // How a call is cut, and where things lie in the workspace; all by the largest sizes.
@@ -50,7 +50,9 @@ struct Cut {
   std::int64_t block, panel;  // rows of a block, vocabulary of a panel: the latter no matter how many rows there are
   std::uint64_t taken, logits, states, losses, sums, expanded, products, bytes;
   tern_dtype compute;
-  bool quantised, gives_dh, gives_dw;
+  tern_dtype taken_as;  // the rows' dtype in the workspace: what they are rounded to, or as they lie
+  bool expands;         // the weight into the workspace, rounded: the matrix units take one dtype
+  bool gives_dh, gives_dw;
   ProductSpec to_logits, to_dh, to_dw;
 };
 
@@ -59,12 +61,12 @@ std::int64_t bytes_of(tern_dtype dtype) { return dtype == TERN_F32 ? 4 : 2; }
 void cut_panels(Cut& cut, std::int64_t budget) {
   const std::int64_t whole = round_up(cut.vocab, kPanelStep), logits = budget / 4;
   const std::int64_t expanded = budget / (std::max<std::int64_t>(cut.width, 1) * bytes_of(cut.compute));
-  if (whole * kLeastRows <= logits && (!cut.quantised || whole <= expanded)) {
+  if (whole * kLeastRows <= logits && (!cut.expands || whole <= expanded)) {
     cut.panel = whole;
     cut.block = std::min(kMostRows, logits / whole / kPanelStep * kPanelStep);
   } else {
     cut.panel = logits / kPanelRows;
-    if (cut.quantised) cut.panel = std::min(cut.panel, expanded);
+    if (cut.expands) cut.panel = std::min(cut.panel, expanded);
     cut.panel = std::clamp(cut.panel / kPanelStep * kPanelStep, kPanelStep, whole);
     cut.block = kPanelRows;
   }
@@ -76,10 +78,10 @@ void set_products(Cut& cut, const tern_tensor_desc& w, bool few_alike) {
   product.compute = cut.compute;
   product.few_alike = few_alike;
   product.any_rows = true;
-  const Side taken = {cut.compute, cut.width, 1, 0};
+  const Side taken = {cut.taken_as, cut.width, 1, 0};
   // Narrower numbers lie in the first half of a row's logits.
   const Side gradient = {cut.compute, cut.panel * 4 / bytes_of(cut.compute), 1, 0};
-  const Side weight = cut.quantised ? taken : Side{w.dtype, w.strides[0], w.strides[1], 0};
+  const Side weight = cut.expands ? Side{cut.compute, cut.width, 1, 0} : Side{w.dtype, w.strides[0], w.strides[1], 0};
   const auto across = [](const Side& side) { return Side{side.dtype, side.col, side.row, 0}; };
   const auto set = [&](ProductSpec& spec, const Side& a, const Side& b, std::array<std::int64_t, 3> sizes) {
     spec = product;
@@ -102,7 +104,9 @@ Cut cut_of(const tern_op_desc& op, const Facts& facts, int variant) {
   cut.width = h.shape[1];
   cut.vocab = w.shape[0];
   cut.compute = static_cast<const tern_linear_cross_entropy_attrs*>(op.attrs)->compute;
-  cut.quantised = w.scheme.packing != TERN_PACK_NONE;
+  const bool halves = cut.compute != TERN_F32;
+  cut.taken_as = halves ? cut.compute : h.dtype;
+  cut.expands = w.scheme.packing != TERN_PACK_NONE || (halves && w.dtype != cut.compute);
   cut.gives_dh = op.args[kDh].rank != 0;
   cut.gives_dw = op.args[kDw].rank != 0;
   cut_panels(cut, kBudgets.at(static_cast<std::size_t>(variant)).bytes);
@@ -113,13 +117,12 @@ Cut cut_of(const tern_op_desc& op, const Facts& facts, int variant) {
     if (wanted) cut.bytes += static_cast<std::uint64_t>(round_up(elements * each, 256));
     return at;
   };
-  const std::int64_t compute = bytes_of(cut.compute);
-  cut.taken = place(true, cut.block * cut.width, compute);
+  cut.taken = place(true, cut.block * cut.width, bytes_of(cut.taken_as));
   cut.logits = place(true, cut.block * cut.panel, 4);
   cut.states = place(true, cut.block, kStateBytes);
   cut.losses = place(true, cut.rows, 4);
   cut.sums = place(cut.gives_dh, cut.block * cut.width, 4);
-  cut.expanded = place(cut.quantised, cut.panel * cut.width, compute);
+  cut.expanded = place(cut.expands, cut.panel * cut.width, bytes_of(cut.compute));
   std::uint64_t most = 0;
   for (const ProductSpec* spec : {&cut.to_logits, &cut.to_dh, &cut.to_dw}) {
     most = std::max(most, product_bytes(plan_product(*spec, facts), *spec));
@@ -175,7 +178,7 @@ Functions functions(const PlanDesc& desc) {
   for (const char* name : {"head_take", "head_statistics", "head_rows", gradient, "head_give", "head_loss"}) {
     list.emplace_back(name);
   }
-  if (cut.quantised) list.push_back(expand_function(desc.arg(kW).scheme.packing));
+  if (cut.expands) list.push_back(expand_function(desc.arg(kW).scheme.packing));
   return list;
 }
 
@@ -275,7 +278,7 @@ class Head {
         .arg(h.stride(0))
         .arg(h.stride(1))
         .arg(block_)
-        .arg(DeviceTensor{space(cut_.taken), cut_.compute, 0})
+        .arg(DeviceTensor{space(cut_.taken), cut_.taken_as, 0})
         .arg(static_cast<std::int32_t>(cut_.width))
         .run(column_blocks(), {kPlainThreads, 1, 1});
   }
@@ -283,7 +286,7 @@ class Head {
   // Where the weight's rows from v on lie as numbers.
   void open_panel(std::int64_t v, std::int64_t count) {
     const TensorView& w = launch_[kW];
-    if (!cut_.quantised) {
+    if (!cut_.expands) {
       weight_ = place_of(w, v * w.stride(0));
       return;
     }

@@ -84,8 +84,8 @@ DEVICE void plain_scores(const Arguments& args, const Sizes& s, const Row& own, 
   }
 }
 
-// Matrix units: a warp multiplies 16 heads at a time with 32 keys, which it keeps in registers. q and k are of one dtype
-// of 16 bits, their inner strides are 1, the other ones even; dim is a multiple of 16, at most 128.
+// Matrix units: a warp multiplies 16 heads at a time with 32 keys, which it keeps in registers. q and k are of one
+// dtype of 16 bits, their inner strides are 1, the other ones even; dim is a multiple of 16, at most 128.
 enum { STEPS = 8, TILES = 4, TILE_KEYS = 8 };
 
 // The row's q in shared memory [heads up to 16, dim + 8], so that ldmatrix has no conflicts, its weights behind it.

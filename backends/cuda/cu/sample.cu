@@ -228,8 +228,8 @@ DEVICE void drop_below(const Team& team, ulong border) {
 }
 
 // ---------------------------------------------------------------- the draw
-// The first token, by ids, whose sum of weights with those before exceeds the share of all of them: the row is cut among
-// the warps, then the warp's part that has it, and so on.
+// The first token, by ids, whose sum of weights with those before exceeds the share of all of them: the row is cut
+// among the warps, then the warp's part that has it, and so on.
 DEVICE long draw(const Team& team, float share) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
   long begin = 0, end = team.shape.vocab;
