@@ -76,7 +76,7 @@ void run_route(const Launch& launch) {
   route.group_top = attrs.group_top;
   route.scale = attrs.scale;
   Call call = launch.call(0);
-  call.arg(logits).arg(bias).arg(weights).arg(chosen).arg(route);
+  call.arg(logits).arg(bias).arg(weights).arg(chosen).arg(route).overlapped();
   run_rows(call, logits.dim(0), route_bytes(route.experts, route.groups));
 }
 
@@ -187,10 +187,10 @@ void run_permute(const Launch& launch) {
   const Place counts = launch.workspace();
   const Place totals = launch.workspace(static_cast<std::uint64_t>(kParts * experts) * 4);
   const auto shared = static_cast<std::size_t>(experts * 4);
-  launch.call(kCount).arg(chosen).arg(counts).arg(p).shared(shared).run({p.parts, 1, 1}, {32, 1, 1});
-  launch.call(kOffsets).arg(counts).arg(totals).arg(offsets).arg(p).run({1, 1, 1}, {kOffsetThreads, 1, 1});
-  launch.call(kPlaces).arg(chosen).arg(counts).arg(offsets).arg(places).arg(p).shared(shared).run({p.parts, 1, 1},
-                                                                                                  {32, 1, 1});
+  launch.call(kCount).arg(chosen).arg(counts).arg(p).shared(shared).overlapped().run({p.parts, 1, 1}, {32, 1, 1});
+  launch.call(kOffsets).arg(counts).arg(totals).arg(offsets).arg(p).overlapped().run({1, 1, 1}, {kOffsetThreads, 1, 1});
+  launch.call(kPlaces).arg(chosen).arg(counts).arg(offsets).arg(places).arg(p).shared(shared).overlapped().run(
+      {p.parts, 1, 1}, {32, 1, 1});
   const bool by_16 = moved_bytes(x, y) == 16;
   if (by_16) {
     const std::int64_t of_16 = x.dtype() == TERN_F32 ? 4 : 8;
@@ -202,6 +202,7 @@ void run_permute(const Launch& launch) {
       .arg(places)
       .arg(y)
       .arg(p)
+      .overlapped()
       .run({p.rows, parts_of(p.width, kPlainThreads), 1}, {kPlainThreads, 1, 1});
 }
 
@@ -250,7 +251,8 @@ void run_combine(const Launch& launch) {
   const TensorView &x = launch[TERN_MOE_COMBINE_X], &y = launch[TERN_MOE_COMBINE_Y];
   const TensorView &places = launch[TERN_MOE_COMBINE_PLACES], &weights = launch[TERN_MOE_COMBINE_WEIGHTS];
   const Combine combine = make_combine(x, y, weights);
-  launch.call(0).arg(x).arg(places).arg(weights).arg(y).arg(combine).run(blocks_of(combine), {kPlainThreads, 1, 1});
+  launch.call(0).arg(x).arg(places).arg(weights).arg(y).arg(combine).overlapped().run(blocks_of(combine),
+                                                                                      {kPlainThreads, 1, 1});
 }
 
 bool combine_backward_supports(const PlanDesc& desc, std::string& reason) {

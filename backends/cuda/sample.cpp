@@ -92,7 +92,7 @@ void run(const Launch& launch) {
   arguments.back() = launch.workspace();
   const TensorView& logits = launch[TERN_SAMPLE_LOGITS];
   const std::int64_t threads = std::clamp(logits.dim(1) / kTokensEach / 32 * 32, kLeastThreads, kMostThreads);
-  launch.call(0).arg(arguments).arg(shape_of(launch)).run({logits.dim(0), 1, 1}, {threads, 1, 1});
+  launch.call(0).arg(arguments).arg(shape_of(launch)).overlapped().run({logits.dim(0), 1, 1}, {threads, 1, 1});
 }
 
 constexpr KernelEntry kKernels[] = {{TERN_OP_SAMPLE, "sample", supports, workspace, functions, run}};

@@ -89,6 +89,7 @@ DEVICE void keep_groups(const Route& p, float* choice, float* group) {
 }
 
 KERNEL(moe_route)(Tensor logits, Tensor bias, Tensor weights, Tensor chosen, Route p) {
+  begin_overlapped();
   DYNAMIC_SHARED(float, kept);  // of each warp [2 experts + groups]
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const long row = static_cast<long>(blockIdx.x) * warps + warp;
@@ -186,6 +187,7 @@ DEVICE void count_part(const int* chosen, const Permute& p, int* own, Step&& ste
 
 // How many choices of each part go to each expert: `counts` [experts, parts].
 KERNEL(moe_count)(Tensor chosen, int* counts, Permute p) {
+  begin_overlapped();
   DYNAMIC_SHARED(int, own);
   for (int e = lane_id(); e < p.experts; e += 32) own[e] = 0;
   __syncwarp();
@@ -205,6 +207,7 @@ DEVICE int sum_of_lanes_before(int value, int* all) {
 
 // One block. Counts become how many of the expert's come before the part; `totals` [experts].
 KERNEL(moe_offsets)(int* counts, int* totals, Tensor offsets, Permute p) {
+  begin_overlapped();
   const int warp = threadIdx.x / 32, warps = blockDim.x / 32, lane = lane_id();
   for (int e = warp; e < p.experts; e += warps) {
     int before = 0, all = 0;
@@ -230,6 +233,7 @@ KERNEL(moe_offsets)(int* counts, int* totals, Tensor offsets, Permute p) {
 }
 
 KERNEL(moe_places)(Tensor chosen, const int* counts, Tensor offsets, Tensor places, Permute p) {
+  begin_overlapped();
   DYNAMIC_SHARED(int, own);
   for (int e = lane_id(); e < p.experts; e += 32) {
     own[e] = offsets.as<int>()[e] + counts[static_cast<long>(e) * p.parts + blockIdx.x];
@@ -243,6 +247,7 @@ DEVICE long row_at(int place, long row, long sub, int top_k) { return place / to
 // Copies a row to its places, bit by bit: blocks are [rows, parts of the columns].
 template <typename T>
 DEVICE void move_row(const Tensor& x, const Tensor& places, const Tensor& y, const Permute& p) {
+  begin_overlapped();
   const int column = blockIdx.y * blockDim.x + threadIdx.x;
   const long row = blockIdx.x;
   if (column >= p.width) return;
@@ -276,6 +281,7 @@ DEVICE float weight_of(const Tensor& weights, const Combine& p, long row, int i)
 
 // Blocks of both are [rows, parts of the columns], eight columns for each thread.
 KERNEL(moe_combine)(Tensor x, Tensor places, Tensor weights, Tensor y, Combine p) {
+  begin_overlapped();
   const long row = blockIdx.x;
   const int column = (blockIdx.y * blockDim.x + threadIdx.x) * W;
   if (column >= p.width) return;

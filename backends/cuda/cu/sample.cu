@@ -420,6 +420,7 @@ DEVICE long filter_and_draw(const Team& team, const Arguments& args, float best,
 }
 
 KERNEL_BOUNDED(sample, 1024, 1)(Arguments args, Shape shape) {
+  begin_overlapped();
   SHARED float scratch[32];
   SHARED ulong best_of_warps[32];
   SHARED ulong list[LISTED];
