@@ -14,14 +14,14 @@ namespace {
 struct Product {
   Place a, b, bias, out, partials, tiles, bounds;
   std::int64_t a_row, a_sub, a_col, a_batch;
-  std::int64_t b_row, b_col, b_batch;
+  std::int64_t b_row, b_col, b_sub, b_batch;
   std::int64_t out_row, out_sub, out_col, out_batch;
   std::int64_t bias_step, bias_batch;
   std::int32_t m, n, k, batch;
   std::int32_t tiles_i, tiles_j;
   std::int32_t list_parts;
   std::int32_t depth;
-  std::int32_t parts;
+  std::int32_t parts, sum_parts;
   std::int32_t a_type, b_type;
   std::int32_t round;
   std::int32_t out_type;
@@ -69,7 +69,9 @@ bool lies_across(const Side& side) { return side.row == 1 && side.col % 8 == 0 &
 enum class Order { nt, nn, tn, turned, none };
 Order order_of(const ProductSpec& spec) {
   const tern_dtype type = tensor_type(spec);
-  if (type == TERN_F32 || spec.a.dtype != type || spec.b.dtype != type || spec.a_sub != 0) return Order::none;
+  if (type == TERN_F32 || spec.a.dtype != type || spec.b.dtype != type || spec.parts != 1 || spec.sum_parts != 1) {
+    return Order::none;
+  }
   const bool a_along = lies_along(spec.a), b_along = lies_along(spec.b);
   const bool a_across = lies_across(spec.a), b_across = lies_across(spec.b);
   if (spec.bounded) return a_across && b_across ? Order::tn : Order::none;  // a sum may begin anywhere
@@ -134,11 +136,12 @@ const Tile& called_tile(const ProductPlan& plan) {
 const char* suffix_of(tern_dtype type) { return type == TERN_BF16 ? "_bf16" : "_f16"; }
 
 // Whether four neighbours of a side, from a multiple of four on, lie together and aligned.
-bool has_fours(const Side& side, Place at, const ProductSpec& spec, bool grouped, std::int64_t sub) {
+bool has_fours(const Side& side, Place at, const ProductSpec& spec, bool grouped) {
   const bool along = side.row != 1;
   if ((along ? side.col : side.row) != 1 || at % (side.dtype == TERN_F32 ? 16 : 8) != 0) return false;
   if (along ? spec.bounded : grouped) return false;
-  return (along ? side.row : side.col) % 4 == 0 && side.batch % 4 == 0 && sub % 4 == 0;
+  const bool subs = spec.a_sub % 4 == 0 && spec.b_sub % 4 == 0;
+  return (along ? side.row : side.col) % 4 == 0 && side.batch % 4 == 0 && subs;
 }
 
 }  // namespace
@@ -221,20 +224,23 @@ void take_sides(Product& p, const ProductPlan& plan, const ProductSpec& spec, co
   p.a = plan.turned ? call.b : call.a;
   p.b = plan.turned ? call.a : call.b;
   p.a_row = a.row;
-  p.a_sub = call.a_sub;
+  p.a_sub = spec.a_sub;
   p.a_col = a.col;
   p.a_batch = a.batch;
   p.b_row = b.row;
   p.b_col = b.col;
+  p.b_sub = spec.b_sub;
   p.b_batch = b.batch;
   p.a_type = a.dtype;
   p.b_type = b.dtype;
-  p.a_vector = has_fours(a, p.a, spec, spec.grouped || call.parts > 1, call.parts > 1 ? call.a_sub : 0) ? 1 : 0;
-  p.b_vector = has_fours(b, p.b, spec, false, 0) ? 1 : 0;
+  p.a_vector = has_fours(a, p.a, spec, spec.grouped) ? 1 : 0;
+  p.b_vector = has_fours(b, p.b, spec, false) ? 1 : 0;
   p.m = static_cast<std::int32_t>(plan.turned ? call.n : call.m);
   p.n = static_cast<std::int32_t>(plan.turned ? call.m : call.n);
   p.k = static_cast<std::int32_t>(call.k);
   p.batch = static_cast<std::int32_t>(call.batch);
+  p.parts = static_cast<std::int32_t>(spec.parts);
+  p.sum_parts = static_cast<std::int32_t>(spec.sum_parts);
   p.round = spec.compute;
 }
 
@@ -256,7 +262,6 @@ void take_out(Product& p, const ProductPlan& plan, const ProductCall& call) {
   p.bias_of_rows = plan.turned ? 1 : 0;
   p.adds = call.adds ? 1 : 0;
   p.alpha = call.alpha;
-  p.parts = static_cast<std::int32_t>(call.parts);
 }
 
 }  // namespace

@@ -31,8 +31,11 @@ struct ProductSpec {
   // Rows of a belong to experts: tiles of them are listed on the device (cu/grouped.cu); m is what one expert has of
   // them.
   bool grouped = false;
-  bool bounded = false;    // the sum of each of `batch` goes between its bounds, which the device knows
-  std::int64_t a_sub = 0;  // grouped: ProductCall::a_sub
+  bool bounded = false;  // the sum of each of `batch` goes between its bounds, which the device knows
+  // Where not 1: row i of a (and of out) lies at i / parts row + i % parts a_sub, step c of the sum at
+  // c / sum_parts col + c % sum_parts a_sub or b_sub. Not both.
+  std::int64_t parts = 1, sum_parts = 1;
+  std::int64_t a_sub = 0, b_sub = 0;
 };
 
 // stream: few rows of a, b's read once. dot: the same of any dtypes. tensor: matrix units. tile: fp32 arithmetic.
@@ -81,9 +84,9 @@ struct ProductCall {
   std::int64_t out_row = 0, out_col = 0, out_batch = 0;
   bool adds = false;
   float alpha = 1.0F;
-  // Grouped: rows of a and of out as [m / parts, parts, ...], and the list of tiles, of which each is four int: first
-  // row, end, expert (-1: rows of none, which become zeros), 0. m is all experts' then.
-  std::int64_t parts = 1, a_sub = 0, out_sub = 0;
+  std::int64_t out_sub = 0;
+  // Grouped: the list of tiles, of which each is four int: first row, end, expert (-1: rows of none, which become
+  // zeros), 0. m is all experts' then.
   Place tiles = 0;
   std::int64_t num_tiles = 0;
   Place bounds = 0;  // bounded: [batch + 1] int

@@ -17,22 +17,24 @@ struct Product {
   float* partials;     // [splits, batch, m, n] where the sum is split, and nothing else is written
   const int* tiles;    // grouped: first row, end, expert, 0 of each
   const int* bounds;   // bounded: the sum of batch z goes from bounds[z] to bounds[z + 1]
-  long a_row, a_sub, a_col, a_batch;  // strides in elements; row i of grouped a: (i / parts) a_row + (i % parts) a_sub
-  long b_row, b_col, b_batch;
+  // Strides in elements. Row i of a lies at i / parts a_row + i % parts a_sub, step c of a sum at c / sum_parts a_col +
+  // c % sum_parts a_sub; one of the two is 1.
+  long a_row, a_sub, a_col, a_batch;
+  long b_row, b_col, b_sub, b_batch;
   long out_row, out_sub, out_col, out_batch;
   long bias_step, bias_batch;
   int m, n, k, batch;
   int tiles_i, tiles_j;  // blocks are tiles_i tiles_j batch by splits
   int list_parts;        // blocks of a tile of the list
   int depth;             // of the sum that a split has
-  int parts;             // 1: rows are plain
+  int parts, sum_parts;  // 1: plain
   int a_type, b_type;
   int round;             // what both sides are rounded to
   int out_type;
   int bias_type;
   int bias_of_rows;      // 1: bias belongs to i, not to j
   int adds;
-  int a_vector, b_vector, out_vector;  // whether four neighbours from a multiple of four on may be read, or written, at once
+  int a_vector, b_vector, out_vector;  // whether four neighbours from a multiple of four on are read, or written, at once
   float alpha;
 };
 

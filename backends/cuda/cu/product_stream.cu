@@ -1,5 +1,5 @@
-// Products of few rows of a by many of b, both along the sum and of 16 bits: b goes from memory straight to the matrix units,
-// once, with many loads under way. The rows of b are the left side of mma, those of a its columns.
+// Products of few rows of a by many of b, both along the sum and of 16 bits: b goes from memory straight to the matrix
+// units, once, with many loads under way. The rows of b are the left side of mma, those of a its columns.
 #include "backends/cuda/cu/product.cuh"
 
 namespace {
@@ -25,8 +25,8 @@ DEVICE void bring_nearer(const Product& p, const Work& work, const ushort* b) {
   }
 }
 
-// 8 `row_blocks` rows of a by 16 `column_blocks` of b. The eight warps share the sum: each takes `unroll` steps of 32 in turn.
-// In a step a lane has eight neighbours along the sum, which no fragment has: but both sides are out of order alike.
+// 8 `row_blocks` rows of a by 16 `column_blocks` of b. The eight warps share the sum: each takes `unroll` steps of 32 in
+// turn. In a step a lane has eight neighbours along the sum, which no fragment has: but both sides are out of order alike.
 template <int type, int row_blocks, int column_blocks, int unroll>
 DEVICE void product_stream(const Product& p, float* room) {
   constexpr int kWarps = 8, kRows = 8 * row_blocks, kColumns = 16 * column_blocks, kStep = 32 * unroll;

@@ -1,6 +1,6 @@
-// Products by the matrix units: tiles of both sides go through shared memory in a ring of stages, filled by copies beside
-// the arithmetic. Every sum is a chain of the same steps of 16, whatever the tile: a result has the same bits in all of these
-// kernels.
+// Products by the matrix units: tiles of both sides go through shared memory in a ring of stages, filled by copies
+// beside the arithmetic. Every sum is a chain of the same steps of 16, whatever the tile: a result has the same bits in
+// all of these kernels.
 #pragma once
 
 #include "backends/cuda/cu/product.cuh"
@@ -24,7 +24,7 @@ DEVICE ushort bits_of(float value) {
 // How a side lies in a stage, in 16-bit elements. Along: [rows][kDepth]; across: [kDepth][rows]. Pieces of 16 bytes are
 // exchanged among themselves so that neither the copies nor ldmatrix meet in a bank.
 template <int rows, bool along>
-DEVICE int piece_place(int row, int c) {  // of the piece that has element (row, c); a multiple of eight in its direction
+DEVICE int piece_place(int row, int c) {  // of the piece that begins at element (row, c)
   if (along) return row * kDepth + (((c / 8) ^ ((row >> 1) & 3)) * 8);
   return c * rows + (((row / 8) ^ (c & 7)) * 8);
 }
@@ -71,13 +71,13 @@ template <int type, int rows, int threads>
 struct AnySide {
   const uchar* at;
   long origin, row, sub, col;
-  int parts, own_type, round, first, end, c, end_k;
+  int parts, sum_parts, own_type, round, first, end, c, end_k;
 
   DEVICE_MEMBER void fill(ushort* stage) {
     for (int e = threadIdx.x; e < rows * kDepth; e += threads) {
       const int r = row == 1 ? e % rows : e / kDepth, s = row == 1 ? e / rows : e % kDepth;
       const bool there = first + r < end && c + s < end_k;
-      const long place = there ? origin + row_at(first + r, row, sub, parts) + (c + s) * col : 0;
+      const long place = there ? origin + row_at(first + r, row, sub, parts) + row_at(c + s, col, sub, sum_parts) : 0;
       const float value = there ? round_float(round, load_float(own_type, at, place)) : 0.0f;
       stage[piece_place<rows, true>(r, s) + s % 8] = bits_of<type>(value);
     }
@@ -119,8 +119,8 @@ DEVICE void load_right(uint (&right)[blocks][2], const ushort* stage, int row, i
 
 // A warp's sums to memory, 16 rows at a time through its own part of shared memory, so that whole lines are written.
 template <int rows, int columns>
-DEVICE void give_warp(const Product& p, const Work& work, const float (&sums)[rows / 16][columns / 8][4], float* room, int row,
-                      int column) {
+DEVICE void give_warp(const Product& p, const Work& work, const float (&sums)[rows / 16][columns / 8][4], float* room,
+                      int row, int column) {
   constexpr int kStride = columns + 8, kLanes = columns / 4;  // lanes of a row
   const int lane = threadIdx.x % 32, in_row = lane % kLanes * 4, j = work.j + column + in_row;
   const bool whole = gives_whole(p, j);
@@ -228,10 +228,10 @@ DEVICE void product_any(const Product& p, ushort* room) {
     give_zeros<columns>(p, work);
     return;
   }
-  AnySide<type, rows, kThreads> a = {p.a,      a_origin(p, work), p.a_row,    p.a_sub,    p.a_col,    p.parts,
-                                     p.a_type, p.round,           work.first, work.end,   work.begin, work.end_k};
-  AnySide<type, columns, kThreads> b = {p.b,      work.batch * p.b_batch, p.b_row, 0,   p.b_col,    1,
-                                        p.b_type, p.round,                work.j,  p.n, work.begin, work.end_k};
+  AnySide<type, rows, kThreads> a = {p.a,         a_origin(p, work), p.a_row, p.a_sub,    p.a_col,  p.parts,
+                                     p.sum_parts, p.a_type,          p.round, work.first, work.end, work.begin, work.end_k};
+  AnySide<type, columns, kThreads> b = {p.b,         work.batch * p.b_batch, p.b_row, p.b_sub, p.b_col, 1,
+                                        p.sum_parts, p.b_type,               p.round, work.j,  p.n, work.begin, work.end_k};
   product_of_sides<type, rows, columns, warp_rows, warp_columns, true, true>(p, work, a, b, room);
 }
 

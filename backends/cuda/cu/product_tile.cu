@@ -7,36 +7,39 @@ namespace {
 // What a side is, and how a block reads it.
 struct TileSide {
   const uchar* at;
-  long origin, row, sub, col;
-  int parts, type, round;
+  long origin, row, col, sub;
+  int parts, sum_parts, type, round;
   bool at_once;  // groups of four may be read at once
   bool along;    // they are neighbours along the sum, else across
+  DEVICE_MEMBER bool plain() const { return parts == 1 && sum_parts == 1; }
+  DEVICE_MEMBER float element(int i, int c) const {
+    const long place = origin + row_at(i, row, sub, parts) + row_at(c, col, sub, sum_parts);
+    return round_float(round, load_float(type, at, place));
+  }
 };
 DEVICE TileSide side_a(const Product& p, const Work& work) {
-  return {p.a, a_origin(p, work), p.a_row, p.a_sub, p.a_col, p.parts, p.a_type, p.round, p.a_vector != 0, p.a_row != 1};
+  return {p.a,     a_origin(p, work), p.a_row,  p.a_col, p.a_sub,         p.parts,
+          p.sum_parts, p.a_type,      p.round,  p.a_vector != 0, p.a_row != 1};
 }
 DEVICE TileSide side_b(const Product& p, const Work& work) {
-  return {p.b, work.batch * p.b_batch, p.b_row, 0, p.b_col, 1, p.b_type, p.round, p.b_vector != 0, p.b_row != 1};
+  return {p.b,     work.batch * p.b_batch, p.b_row,  p.b_col, p.b_sub,         1,
+          p.sum_parts, p.b_type,      p.round,  p.b_vector != 0, p.b_row != 1};
 }
 
 // Four of a side, the e-th group of a tile of `rows` by `depth`.
 template <int rows, int depth>
 DEVICE Four group_of(const TileSide& side, int e, int first, int end, int begin, int end_k) {
-  if (side.along) {
-    const int i = first + e / (depth / 4), c = begin + e % (depth / 4) * 4;
-    const long at = side.origin + row_at(i < end ? i : first, side.row, side.sub, side.parts) + c * side.col;
-    return load_some(side.type, side.round, side.at, at, side.col, i < end ? end_k - c : 0, side.at_once);
-  }
-  const int i = first + e % (rows / 4) * 4, c = begin + e / (rows / 4);
-  const int count = c < end_k ? end - i : 0;
-  if (side.parts == 1) {
-    return load_some(side.type, side.round, side.at, side.origin + i * side.row + c * side.col, side.row, count,
-                     side.at_once);
+  const int i = first + (side.along ? e / (depth / 4) : e % (rows / 4) * 4);
+  const int c = begin + (side.along ? e % (depth / 4) * 4 : e / (rows / 4));
+  const bool there = i < end && c < end_k;
+  const int count = !there ? 0 : side.along ? end_k - c : end - i;
+  if (side.plain()) {
+    const long at = there ? side.origin + i * side.row + c * side.col : 0;
+    return load_some(side.type, side.round, side.at, at, side.along ? side.col : side.row, count, side.at_once);
   }
   Four four;
   UNROLL for (int l = 0; l < 4; ++l) {
-    const long at = side.origin + row_at(i + l, side.row, side.sub, side.parts) + c * side.col;
-    four.x[l] = l < count ? round_float(side.round, load_float(side.type, side.at, at)) : 0.0f;
+    four.x[l] = l < count ? side.element(side.along ? i : i + l, side.along ? c + l : c) : 0.0f;
   }
   return four;
 }
@@ -152,7 +155,7 @@ KERNEL_BOUNDED(product_tile_128, 256, 1)(const Product p) {
   SHARED Words4 b_tile[2 * 16 * 132 / 4];
   product_tile<128, 128, 2>(p, a_tile, b_tile);
 }
-KERNEL_BOUNDED(product_tile_64, 256, 3)(const Product p) {
+KERNEL_BOUNDED(product_tile_64, 256, 2)(const Product p) {
   SHARED Words4 a_tile[2 * 16 * 68 / 4];
   SHARED Words4 b_tile[2 * 16 * 68 / 4];
   product_tile<64, 64, 1>(p, a_tile, b_tile);
