@@ -26,4 +26,16 @@ inline void run_expert_tiles(Call call, const TensorView& offsets, Place tiles, 
   call.run({1, 1, 1}, {32, 1, 1});
 }
 
+// How the rows of [rows, parts, ...] are counted: row i at i / parts row + i % parts sub; one after the other where
+// those of both tensors lie so. x's strides; y is the other.
+struct ExpertRows {
+  std::int64_t parts, row, sub;
+};
+[[nodiscard]] inline ExpertRows expert_rows(const tern_tensor_desc& x, const tern_tensor_desc& y) {
+  const auto joined = [](const tern_tensor_desc& t) { return t.strides[0] == t.shape[1] * t.strides[1]; };
+  if (x.shape[1] == 1) return {1, x.strides[0], 0};
+  if (joined(x) && joined(y)) return {1, x.strides[1], 0};
+  return {x.shape[1], x.strides[0], x.strides[1]};
+}
+
 }  // namespace tern::cuda

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cuda/expert_tiles.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/product.h"
-#include "backends/cuda/weight.h"
-#include "tern/plugin/desc.h"
 
 namespace tern::cuda {
 namespace {
@@ -19,24 +18,12 @@ bool is_forward(const tern_op_desc& op) {
   return static_cast<const tern_grouped_matmul_attrs*>(op.attrs)->transpose_w != 0;
 }
 std::int64_t num_experts(const tern_tensor_desc& offsets) { return offsets.shape[0] - 1; }
-bool is_quantised(const tern_tensor_desc& w) { return w.scheme.packing != TERN_PACK_NONE; }
-
-// Rows of [rows, parts, ...] as they're counted: one after the other where they all lie so.
-struct Rows {
-  std::int64_t parts, row, sub;
-};
-Rows rows_of(const tern_tensor_desc& x, const tern_tensor_desc& y) {
-  const auto joined = [](const tern_tensor_desc& t) { return t.strides[0] == t.shape[1] * t.strides[1]; };
-  if (x.shape[1] == 1) return {1, x.strides[0], 0};
-  if (joined(x) && joined(y)) return {1, x.strides[1], 0};
-  return {x.shape[1], x.strides[0], x.strides[1]};
-}
 
 ProductSpec spec_of(const tern_op_desc& op) {
   const auto &x = op.args[kX], &w = op.args[kW], &y = op.args[kY];
   const bool forward = is_forward(op);
   const std::int64_t experts = num_experts(op.args[kOffsets]);
-  const Rows rows = rows_of(x, y);
+  const ExpertRows rows = expert_rows(x, y);
   ProductSpec spec;
   spec.grouped = true;
   spec.a = {x.dtype, rows.row, x.strides[2], 0};
@@ -48,101 +35,66 @@ ProductSpec spec_of(const tern_op_desc& op) {
   spec.batch = experts;
   spec.compute = static_cast<const tern_grouped_matmul_attrs*>(op.attrs)->compute;
   spec.few_alike = (op.needs & TERN_NEED_ROW_INVARIANT) != 0;
-  if (is_quantised(w)) {  // it lies expanded then
-    const std::int64_t in = w.shape[1];
-    spec.b = {spec.compute, forward ? in : 1, forward ? 1 : in, w.shape[0] / experts * in};
-  } else {
-    spec.b = {w.dtype, w.strides[forward ? 1 : 2], w.strides[forward ? 2 : 1], w.strides[0]};
-  }
+  spec.b = {w.dtype, w.strides[forward ? 1 : 2], w.strides[forward ? 2 : 1], w.strides[0]};
   return spec;
 }
 
-// Slots of the list: grouped_tiles of cu/grouped.cu.
-std::int64_t num_tiles(std::int64_t rows, std::int64_t experts, std::int64_t step) { return rows / step + experts + 1; }
-std::uint64_t list_bytes(const tern_op_desc& op, int step) {
-  const auto& x = op.args[kX];
-  return static_cast<std::uint64_t>(
-      round_up(num_tiles(x.shape[0] * x.shape[1], num_experts(op.args[kOffsets]), step) * 16, 256));
-}
+// Rows of a tile of the list.
+int step_of(const tern_op_desc& op, const Facts& facts) { return rows_of_tile(plan_product(spec_of(op), facts)); }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto &x = desc.arg(kX), &w = desc.arg(kW), &offsets = desc.arg(kOffsets);
-  const bool quantised = is_quantised(w);
+  const bool forward = is_forward(desc.op);
   Check check(desc, reason);
-  check.floats({kX, kY, kBias})
+  check.floats({kX, kW, kY, kBias})
       .rank(kX, 3)
+      .rank(kW, 3)
       .rank(kY, 3)
       .rank(kBias, 2)
       .rank(kOffsets, 1)
-      .rank(kW, quantised ? 2 : 3)
       .that(is_small_float(desc.attrs<tern_grouped_matmul_attrs>().compute),
             "products are computed in f32, bf16 or f16");
   if (!check.ok()) return false;
   const std::int64_t experts = num_experts(offsets);
-  check.that(experts >= 1, "offsets name no expert")
+  return check.that(experts >= 1, "offsets name no expert")
+      .dim(kW, 0, experts)
       .dim(kY, 0, x.shape[0])
       .dim(kY, 1, x.shape[1])
-      .that(!quantised || experts < 1 || w.shape[0] % experts == 0, "w has no equal number of rows for each expert");
-  if (!check.ok()) return false;
-  const bool forward = is_forward(desc.op);
-  const std::int64_t out = quantised ? w.shape[0] / experts : w.shape[1], in = quantised ? w.shape[1] : w.shape[2];
-  check.that(quantised || w.shape[0] == experts, "w and offsets differ in experts")
-      .dim(kX, 2, forward ? in : out)
-      .dim(kY, 2, forward ? out : in)
+      .dim(kX, 2, w.shape[forward ? 2 : 1])
+      .dim(kY, 2, w.shape[forward ? 1 : 2])
       .that(forward || !desc.present(kBias), "the gradient has no bias")
       .dim(kBias, 0, experts)
-      .dim(kBias, 1, out)
-      .that(x.shape[0] * x.shape[1] < INT32_MAX, "there are too many rows");
-  if (!check.ok()) return false;
-  return quantised ? expands_weight(w, reason) : check.floats({kW}).ok();
+      .dim(kBias, 1, w.shape[1])
+      .that(x.shape[0] * x.shape[1] < INT32_MAX, "there are too many rows")
+      .ok();
 }
 
-// The list of tiles, and behind it the expanded weight.
 std::uint64_t workspace(const PlanDesc& desc) {
-  const auto& w = desc.arg(kW);
-  const ProductSpec spec = spec_of(desc.op);
-  const std::uint64_t list = list_bytes(desc.op, rows_of_tile(plan_product(spec, desc.device)));
-  if (!is_quantised(w)) return list;
-  return list + static_cast<std::uint64_t>(w.shape[0] * w.shape[1]) * tern_plugin_dtype_bytes(spec.compute);
+  const auto& x = desc.arg(kX);
+  return expert_tiles_bytes(x.shape[0] * x.shape[1], num_experts(desc.arg(kOffsets)), step_of(desc.op, desc.device));
 }
 
 Functions functions(const PlanDesc& desc) {
   const ProductSpec spec = spec_of(desc.op);
   Functions list = product_functions(plan_product(spec, desc.device), spec);
-  list.emplace_back("grouped_tiles");
-  if (is_quantised(desc.arg(kW))) list.push_back(expand_function(desc.arg(kW).scheme.packing));
+  list.emplace_back(kExpertTilesFunction);
   return list;
 }
 
 void run(const Launch& launch) {
-  const TensorView &x = launch[kX], &w = launch[kW], &y = launch[kY];
+  const TensorView &x = launch[kX], &y = launch[kY];
   const ProductSpec spec = spec_of(launch.planned());
   const ProductPlan plan = plan_product(spec, launch.device());
   const std::int64_t experts = num_experts(launch[kOffsets].desc), rows = x.dim(0) * x.dim(1);
-  const int step = rows_of_tile(plan);
-  if (y.elements() == 0) return;
-  launch.call(kProductFunctions)
-      .arg(launch[kOffsets].planes[0])
-      .arg(launch.workspace())
-      .arg(static_cast<std::int32_t>(experts))
-      .arg(static_cast<std::int32_t>(rows))
-      .arg(std::int32_t{step})
-      .run(experts + 1, kPlainThreads);
+  if (y.dim(1) == 0 || y.dim(2) == 0) return;
+  run_expert_tiles(launch.call(kProductFunctions), launch[kOffsets], launch.workspace(), rows, rows_of_tile(plan));
+  const ExpertRows out = expert_rows(y.desc, x.desc);
   ProductCall call;
-  call.b = w.planes[0];
-  if (is_quantised(w.desc)) {
-    Expansion all;
-    call.b = all.out = launch.workspace(list_bytes(launch.planned(), step));
-    all.rows = w.dim(0);
-    all.columns = all.out_row = w.dim(1);
-    all.out_dtype = spec.compute;
-    expand_weight(launch.call(kProductFunctions + 1), w, all);
-  }
-  const Rows out = rows_of(y.desc, x.desc);
   call.m = rows;
   call.n = y.dim(2);
   call.k = x.dim(2);
   call.a = x.planes[0];
+  call.b = launch[kW].planes[0];
   call.take_bias(launch[kBias]);
   call.out = y.planes[0];
   call.out_dtype = y.dtype();
@@ -151,7 +103,7 @@ void run(const Launch& launch) {
   call.out_col = y.stride(2);
   call.adds = launch.accumulates(kY);
   call.tiles = launch.workspace();
-  call.num_tiles = num_tiles(rows, experts, step);
+  call.num_tiles = num_expert_tiles(rows, experts, rows_of_tile(plan));
   run_product(launch, 0, 0, plan, spec, call);
 }
 
@@ -191,7 +143,7 @@ bool supports_backward(const PlanDesc& desc, std::string& reason) {
 // dw[e] = dy^T x: the sum goes over the rows of the expert.
 ProductSpec gradient_spec(const tern_op_desc& op) {
   const auto &dy = op.args[kDy], &x = op.args[kGiven];
-  const Rows of_dy = rows_of(dy, x), of_x = rows_of(x, dy);
+  const ExpertRows of_dy = expert_rows(dy, x), of_x = expert_rows(x, dy);
   ProductSpec spec;
   spec.bounded = true;
   spec.a = {dy.dtype, dy.strides[2], of_dy.row, 0};

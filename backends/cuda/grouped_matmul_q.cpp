@@ -33,8 +33,10 @@ ProductSpec panel_spec(const tern_op_desc& op) {
   const auto &x = op.args[kX], &y = op.args[kY];
   ProductSpec spec;
   spec.grouped = true;
-  spec.a = {x.dtype, x.strides[0], x.strides[2], 0};
-  spec.a_sub = x.strides[1];
+  const ExpertRows rows = expert_rows(x, y);
+  spec.a = {x.dtype, rows.row, x.strides[2], 0};
+  spec.parts = rows.parts;
+  spec.a_sub = rows.sub;
   spec.m = std::max<std::int64_t>(rows_of(op) / experts_of(op), 1);
   spec.k = x.shape[2];
   spec.compute = attrs_of(op).compute;
@@ -134,12 +136,11 @@ void run_panels(const Launch& launch, std::int64_t num_tiles) {
   call.b = launch.workspace(at);
   call.take_bias(bias);
   call.out_dtype = y.dtype();
-  call.out_row = y.stride(0);
-  call.out_sub = y.stride(1);
+  const ExpertRows rows = expert_rows(y.desc, x.desc);
+  call.out_row = rows.row;
+  call.out_sub = rows.sub;
   call.out_col = y.stride(2);
   call.adds = launch.accumulates(kY);
-  call.parts = x.dim(1);
-  call.a_sub = x.stride(1);
   call.tiles = launch.workspace();
   call.num_tiles = num_tiles;
   for (std::int64_t first = 0; first < n; first += spec.n) {
@@ -180,9 +181,8 @@ void run(const Launch& launch) {
   run_few_rows(launch.call(1), few_plan(op, launch.device()), call);
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_GROUPED_MATMUL, "few_rows", supports, workspace, functions, run, few},
-    {TERN_OP_GROUPED_MATMUL, "panels", supports, workspace, functions, run, panels}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_GROUPED_MATMUL, "few_rows", supports, workspace, functions, run, few},
+                                    {TERN_OP_GROUPED_MATMUL, "panels", supports, workspace, functions, run, panels}};
 
 }  // namespace
 

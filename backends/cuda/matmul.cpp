@@ -1,7 +1,9 @@
-// matmul: the tile that is likely the fastest, and each other that takes the shapes, of which plan measures all.
+// matmul: cuBLASLt where it is there, the tile that is likely the fastest, and each other that takes the shapes, of
+// which plan measures all.
 #include <algorithm>
 #include <array>
 
+#include "backends/cuda/cublaslt.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/product.h"
 
@@ -71,16 +73,35 @@ bool shapes_fit(const PlanDesc& desc, std::string& reason) {
 }
 
 constexpr int kLikely = -1;  // the variant that plan_product chooses
+constexpr int kLibrary = -2;
+constexpr std::int64_t kLibraryRows = 16;  // up to so many b is read by kernels of our own
 
 ProductPlan plan_of(const ProductSpec& spec, const Facts& facts, int variant) {
-  if (variant == kLikely) return plan_product(spec, facts);
+  if (variant < 0) return plan_product(spec, facts);
   return plan_product(product_tiles()[static_cast<std::size_t>(variant)], spec, facts);
+}
+
+bool takes_library(const PlanDesc& desc, const ProductSpec& spec) {
+  const tern_tensor_desc &out = desc.arg(TERN_MATMUL_OUT), &bias = desc.arg(TERN_MATMUL_BIAS);
+  LtCall call;
+  call.out_dtype = out.dtype;
+  call.out_row = out.strides[out.rank - 2];
+  call.out_col = out.strides[out.rank - 1];
+  if (bias.rank != 0) {
+    call.bias_dtype = bias.dtype;
+    call.bias_step = bias.strides[0];
+    if (call.bias_step == 0) return false;
+  }
+  return !desc.device.described && spec.m > kLibraryRows && takes_cublaslt(spec, call);
 }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   if (!shapes_fit(desc, reason)) return false;
   if (desc.variant == kLikely) return true;
   const ProductSpec spec = spec_of(desc.op);
+  if (desc.variant == kLibrary) {
+    return Check(desc, reason).that(takes_library(desc, spec), "cuBLASLt isn't there, or doesn't take these").ok();
+  }
   const Tile& tile = product_tiles()[static_cast<std::size_t>(desc.variant)];
   return Check(desc, reason)
       .that(takes_product(tile, spec), "another kernel has these strides and sizes")
@@ -90,7 +111,8 @@ bool supports(const PlanDesc& desc, std::string& reason) {
 
 std::uint64_t workspace(const PlanDesc& desc) {
   const ProductSpec spec = spec_of(desc.op);
-  return product_bytes(plan_of(spec, desc.device, desc.variant), spec);
+  const std::uint64_t bytes = product_bytes(plan_of(spec, desc.device, desc.variant), spec);
+  return desc.variant == kLibrary ? std::max(bytes, cublaslt_workspace(spec)) : bytes;
 }
 
 Functions functions(const PlanDesc& desc) {
@@ -120,6 +142,9 @@ void run(const Launch& launch) {
   call.out_batch = last == 2 ? out.stride(0) : 0;
   call.adds = launch.accumulates(TERN_MATMUL_OUT);
   call.alpha = attrs.alpha;
+  // Where the library has no algorithm for it, it is the likely kernel's.
+  const bool any = call.m > 0 && call.n > 0 && call.k > 0 && call.batch > 0;
+  if (launch.variant() == kLibrary && any && run_cublaslt(launch, launch.workspace(), spec, call)) return;
   run_product(launch, 0, launch.workspace(), plan_of(spec, launch.device(), launch.variant()), spec, call);
 }
 
@@ -127,7 +152,8 @@ void run(const Launch& launch) {
 
 KernelList matmul_kernels() {
   static const std::vector<KernelEntry> kernels = [] {
-    std::vector<KernelEntry> list = {{TERN_OP_MATMUL, "likely", supports, workspace, functions, run, kLikely}};
+    std::vector<KernelEntry> list = {{TERN_OP_MATMUL, "cublaslt", supports, workspace, functions, run, kLibrary},
+                                     {TERN_OP_MATMUL, "likely", supports, workspace, functions, run, kLikely}};
     int variant = 0;
     for (const Tile& tile : product_tiles()) {
       list.push_back({TERN_OP_MATMUL, tile.name, supports, workspace, functions, run, variant++});

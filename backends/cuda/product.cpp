@@ -282,11 +282,10 @@ void run_product(const Launch& launch, std::size_t first, Place workspace, const
   p.partials = plan.splits > 1 ? workspace : 0;
   const std::int64_t blocks = std::int64_t{p.tiles_i} * p.tiles_j * p.batch;
   Call kernel = launch.call(first + (plan.direct && !direct ? 1 : 0));
-  kernel.arg(p);
+  kernel.arg(p).overlapped();
   if (tile.form == Form::tensor) {
     kernel.shared(static_cast<std::size_t>(kStages * (tile.rows + tile.columns) * kDepth * 2));
   }
-  if (tile.form == Form::stream) kernel.overlapped();
   kernel.run({blocks, plan.splits, 1}, {tile.threads, 1, 1});
   if (plan.splits < 2) return;
   p.partials = 0;

@@ -206,6 +206,7 @@ DEVICE void product_of_sides(const Product& p, const Work& work, SideA& a, SideB
 template <int type, int rows, int columns, int warp_rows, int warp_columns, bool a_along, bool b_along>
 DEVICE void product_tensor(const Product& p, ushort* room) {
   constexpr int kThreads = rows / warp_rows * (columns / warp_columns) * 32;
+  begin_overlapped();
   const Work work = find_work<rows, columns>(p);
   if (work.first >= work.end) return;
   if (work.batch < 0) {
@@ -222,6 +223,7 @@ DEVICE void product_tensor(const Product& p, ushort* room) {
 template <int type, int rows, int columns, int warp_rows, int warp_columns>
 DEVICE void product_any(const Product& p, ushort* room) {
   constexpr int kThreads = rows / warp_rows * (columns / warp_columns) * 32;
+  begin_overlapped();
   const Work work = find_work<rows, columns>(p);
   if (work.first >= work.end) return;
   if (work.batch < 0) {

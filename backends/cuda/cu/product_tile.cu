@@ -62,6 +62,7 @@ DEVICE void product_tile(const Product& p, Words4* a_tile, Words4* b_tile) {
   constexpr int kDepth = 16, kThreads = 256;
   constexpr int kA = rows * kDepth / 4 / kThreads, kB = columns * kDepth / 4 / kThreads;  // groups of a thread
   constexpr int kStrideA = rows + 4, kStrideB = columns + 4;
+  begin_overlapped();
   const Work work = find_work<rows, columns>(p);
   if (work.first >= work.end) return;
   if (work.batch < 0) {
@@ -127,7 +128,8 @@ DEVICE void product_tile(const Product& p, Words4* a_tile, Words4* b_tile) {
 template <int rows>
 DEVICE void product_dot(const Product& p) {
   constexpr int kWarps = 4;
-  Work work = find_work<rows, kWarps>(p);
+  begin_overlapped();
+  const Work work = find_work<rows, kWarps>(p);
   const int lane = threadIdx.x % 32, j = work.j + static_cast<int>(threadIdx.x) / 32;
   if (j >= p.n) return;
   const long a_at = a_origin(p, work), b_at = work.batch * p.b_batch + j * p.b_row;

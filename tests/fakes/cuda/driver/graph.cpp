@@ -83,6 +83,9 @@ void run_node(const CUgraphNode_st& node) {
       }
       return;
     }
+    case CUgraphNode_st::Kind::host:
+      node.host(node.to);
+      return;
     case CUgraphNode_st::Kind::kernel:
       run_kernel_node(node);
       return;

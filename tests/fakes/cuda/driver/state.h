@@ -88,7 +88,7 @@ struct CUstream_st {
 };
 
 struct CUgraphNode_st {
-  enum class Kind { kernel, memset, copy } kind;
+  enum class Kind { kernel, memset, copy, host } kind;
   std::vector<CUgraphNode> after;
   // kernel
   CUfunction function = nullptr;
@@ -98,6 +98,7 @@ struct CUgraphNode_st {
   void* to = nullptr;
   const void* from = nullptr;
   std::size_t bytes = 0;
+  void (*host)(void*) = nullptr;
   CUcontext context = nullptr;
 };
 

@@ -179,6 +179,19 @@ CUresult MemsetD8Async(CUdeviceptr to, unsigned char byte, std::size_t bytes, CU
   return give(stream, node);
 }
 
+// For the fakes of NVIDIA's libraries, whose kernels these functions stand for; the backend doesn't use it.
+__attribute__((visibility("default"))) CUresult LaunchHostFunc(CUstream stream, void (*function)(void*),
+                                                               void* data) asm("cuLaunchHostFunc");
+CUresult LaunchHostFunc(CUstream stream, void (*function)(void*), void* data) {
+  if (const CUresult error = check_stream(stream); error != CUDA_SUCCESS) return error;
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  auto node = std::make_shared<CUgraphNode_st>();
+  node->kind = CUgraphNode_st::Kind::host;
+  node->host = function;
+  node->to = data;
+  return give(stream, node);
+}
+
 CUresult StreamCreateWithPriority(CUstream* stream, unsigned flags, int /*priority*/) {
   const Lock lock(state().mutex);
   if (const CUresult error = check_context(); error != CUDA_SUCCESS) return error;
