@@ -64,9 +64,10 @@ bool runs_on(std::string_view architectures, const Facts& facts) {
 
 void add_kernels(std::vector<Finding>& findings, const Found& found) {
   if (images().empty()) {
-    findings.push_back({TERN_LOG_WARN,
-                        "this tern was built without nvcc, so it has no kernels for NVIDIA devices: install the CUDA "
-                        "toolkit and build it again"});
+    findings.push_back(
+        {TERN_LOG_WARN,
+         "this tern was built without kernels for NVIDIA devices: build it where the CUDA toolkit's nvcc "
+         "is, with the devices' compute capability in TERN_CUDA_ARCHITECTURES"});
     return;
   }
   findings.push_back({TERN_LOG_INFO, cat("kernels were built for compute capability ", built_architectures(),

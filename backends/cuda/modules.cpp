@@ -62,9 +62,11 @@ CUmodule Modules::load(std::size_t image) {
   if (result == CUDA_SUCCESS) return module;
   module = nullptr;
   if (images().empty()) {
-    throw Error(TERN_UNSUPPORTED, describe("this tern was built without nvcc, so it has no kernels for NVIDIA devices: "
-                                           "install the CUDA toolkit and build it again",
-                                           result));
+    throw Error(TERN_UNSUPPORTED,
+                describe("this tern was built without kernels for NVIDIA devices: build it where the CUDA "
+                         "toolkit's nvcc is, with the device's compute capability in "
+                         "TERN_CUDA_ARCHITECTURES",
+                         result));
   }
   throw Error(status_of(result), describe(cat("loading the kernels of ", code.file), result));
 }
