@@ -139,7 +139,8 @@ const Shape* shape_of(const Problem& p) {
   return it == kShapes.end() ? nullptr : it;
 }
 std::uint64_t flash_bytes(const Shape& shape) {
-  const std::int64_t rows = (shape.entries + shape.keys) * (shape.head + kRowPad) + shape.keys * (shape.value + kRowPad);
+  const std::int64_t rows =
+      (shape.entries + shape.keys) * (shape.head + kRowPad) + shape.keys * (shape.value + kRowPad);
   return static_cast<std::uint64_t>(2 * rows + 8 * (shape.entries + 2 * shape.keys));
 }
 std::uint64_t decode_bytes(const Shape& shape) {
@@ -259,7 +260,8 @@ void run(const Launch& launch) {
   sizes.parts = parts_reached(launch, at, parts);
   sizes.part_keys = parts.keys;
   const TileSize tile = tile_of(launch.device(), p);
-  sizes.tile = static_cast<std::int32_t>(launch.variant() == kDecode ? parts_of(p.entries(), kDecodeEntries) : tile.entries);
+  sizes.tile =
+      static_cast<std::int32_t>(launch.variant() == kDecode ? parts_of(p.entries(), kDecodeEntries) : tile.entries);
   sizes.tile_keys = static_cast<std::int32_t>(tile.keys);
   sizes.head_pitch = static_cast<std::int32_t>(round_up(p.head_dim, 4));
   sizes.value_pitch = static_cast<std::int32_t>(round_up(p.value_dim, 4));
@@ -270,20 +272,20 @@ void run(const Launch& launch) {
   call.arg(launch[at.args.q]).arg(launch[at.args.k]).arg(launch[at.args.v]);
   call.arg(at.table >= 0 ? launch[at.table] : absent).arg(launch[at.bounds_q]).arg(launch[at.bounds_k]);
   call.arg(launch[at.args.sinks]).arg(launch[at.args.mask]).arg(launch[at.out]).arg(launch[at.lse]).arg(partial);
+  if (launch.variant() == kDecode) call.overlapped();
   call.arg(sizes).shared(geometry.shared).run(geometry.blocks, {geometry.threads, 1, 1});
   if (parts.keys == 0) return;
   Call merge = launch.call(1);
   merge.arg(partial).arg(launch[at.args.sinks]).arg(launch[at.out]).arg(launch[at.lse]).arg(sizes);
-  merge.run({sizes.q_rows * sizes.heads, 1, 1}, {kGroup, 1, 1});
+  merge.overlapped().run({sizes.q_rows * sizes.heads, 1, 1}, {kGroup, 1, 1});
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_ATTENTION, "decode", supports, workspace, functions, run, kDecode},
-    {TERN_OP_ATTENTION, "flash", supports, nullptr, functions, run, kFlash},
-    {TERN_OP_ATTENTION, "tile", supports, workspace, functions, run, kTile},
-    {TERN_OP_ATTENTION_PAGED, "decode", supports, workspace, functions, run, kDecode},
-    {TERN_OP_ATTENTION_PAGED, "flash", supports, nullptr, functions, run, kFlash},
-    {TERN_OP_ATTENTION_PAGED, "tile", supports, workspace, functions, run, kTile}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_ATTENTION, "decode", supports, workspace, functions, run, kDecode},
+                                    {TERN_OP_ATTENTION, "flash", supports, nullptr, functions, run, kFlash},
+                                    {TERN_OP_ATTENTION, "tile", supports, workspace, functions, run, kTile},
+                                    {TERN_OP_ATTENTION_PAGED, "decode", supports, workspace, functions, run, kDecode},
+                                    {TERN_OP_ATTENTION_PAGED, "flash", supports, nullptr, functions, run, kFlash},
+                                    {TERN_OP_ATTENTION_PAGED, "tile", supports, workspace, functions, run, kTile}};
 
 }  // namespace
 

@@ -7,8 +7,8 @@
 
 namespace tern::cuda {
 
-// The struct AttentionSizes of cu/attention.cuh. Strides are in elements; k and v have {block, row, head, feature}, block
-// 0 where keys lie end to end.
+// The struct AttentionSizes of cu/attention.cuh. Strides are in elements; k and v have {block, row, head, feature},
+// block 0 where keys lie end to end.
 struct AttentionSizes {
   std::int64_t heads, kv_heads, head_dim, value_dim, sequences, q_rows, k_rows;
   std::int64_t q[3], k[4], v[4], sinks, mask[2], out[3], lse[2], table[2], block_size;
@@ -20,8 +20,8 @@ struct AttentionSizes {
   std::int32_t head_pitch, value_pitch;  // of their rows in shared memory
 };
 
-// The attributes of the three ops are alike. Windows and chunks that no sequence reaches become small enough that a kernel
-// may add a position to them.
+// The attributes of the three ops are alike. Windows and chunks that no sequence reaches become small enough that a
+// kernel may add a position to them.
 template <typename Attrs>
 void take_attrs(const Attrs& attrs, AttentionSizes& sizes) {
   sizes.scale = attrs.scale;

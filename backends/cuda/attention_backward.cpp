@@ -185,11 +185,14 @@ void run(const Launch& launch) {
     out.arg(launch[kArgs.mask]).shared(geometry.shared);
     return out;
   };
-  launch.call(0).arg(dout).arg(launch[TERN_ATTENTION_BACKWARD_OUT]).arg(delta).arg(sizes).run(
-      32 * sizes.q_rows * sizes.heads, kGroup);
+  launch.call(0)
+      .arg(dout)
+      .arg(launch[TERN_ATTENTION_BACKWARD_OUT])
+      .arg(delta)
+      .arg(sizes)
+      .run(32 * sizes.q_rows * sizes.heads, kGroup);
   if (sizes.q_rows > 0) {
-    const std::int64_t tiles =
-        most_tiles(sizes.q_rows, sizes.heads / sizes.kv_heads, geometry.rows, sizes.sequences);
+    const std::int64_t tiles = most_tiles(sizes.q_rows, sizes.heads / sizes.kv_heads, geometry.rows, sizes.sequences);
     call(1).arg(launch[TERN_ATTENTION_BACKWARD_DQ]).arg(sizes).run({tiles, sizes.kv_heads, 1}, {kFlashThreads, 1, 1});
   }
   if (sizes.k_rows > 0) {
@@ -205,9 +208,8 @@ void run(const Launch& launch) {
   }
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_ATTENTION_BACKWARD, "flash", supports, workspace, functions, run, kFlash},
-    {TERN_OP_ATTENTION_BACKWARD, "tile", supports, workspace, functions, run, kTile}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_ATTENTION_BACKWARD, "flash", supports, workspace, functions, run, kFlash},
+                                    {TERN_OP_ATTENTION_BACKWARD, "tile", supports, workspace, functions, run, kTile}};
 
 }  // namespace
 

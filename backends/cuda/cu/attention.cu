@@ -1,8 +1,9 @@
-// attention and attention_paged in plain fp32: softmax over streamed tiles of keys (Dao et al., "FlashAttention", 2022).
+// attention and attention_paged in plain fp32: softmax over streamed tiles of keys (Dao et al., "FlashAttention",
+// 2022).
 //
-// A block takes s.tile entries (attention.cuh) and streams over s.tile_keys keys at a time. Scores and values are products
-// of micro-tiles, which its threads share. Tiles of keys begin at multiples of tile_keys from the sequence's first key, so
-// a row's sums don't depend on the rows beside it.
+// A block takes s.tile entries (attention.cuh) and streams over s.tile_keys keys at a time. Scores and values are
+// products of micro-tiles, which its threads share. Tiles of keys begin at multiples of tile_keys from the sequence's
+// first key, so a row's sums don't depend on the rows beside it.
 #include "backends/cuda/cu/attention_tile.cuh"
 
 namespace {
@@ -13,7 +14,7 @@ struct Tile {
   Keys keys;
   int kv_head, group;
   int first_entry, entries;
-  int shift;        // of a row to its position
+  int shift;         // of a row to its position
   int begin, count;  // of the keys
   bool whole;        // every entry sees every key
   DEVICE_MEMBER long row(int e) const { return place.first_row + (first_entry + e) / group; }
@@ -55,16 +56,16 @@ DEVICE void score(const Room& room, const AttentionSizes& s) {
 }
 
 // Scores become weights beside the largest score so far; the sums of before shrink by as much as it grew. A score that
-// is infinite and the largest has a weight of 1: what it makes of the row is decided at its end. A warp takes an entry, a
-// lane a key.
+// is infinite and the largest has a weight of 1: what it makes of the row is decided at its end. A warp takes an entry,
+// a lane a key.
 DEVICE void soften(const Room& room, const Tile& tile, const Tensor& mask, const AttentionSizes& s) {
   const int lane = threadIdx.x % 32;
   for (int e = threadIdx.x / 32; e < s.tile; e += blockDim.x / 32) {
     float* const weight = room.weights + e * s.tile_keys + lane;
     const int position = tile.position(e);
     const Span shown = keys_of(position, position, tile.keys.count, s);
-    const bool seen = lane < s.tile_keys && e < tile.entries &&
-                      (tile.whole || sees(shown, tile.begin + lane, tile.row(e), mask, s));
+    const bool seen =
+        lane < s.tile_keys && e < tile.entries && (tile.whole || sees(shown, tile.begin + lane, tile.row(e), mask, s));
     float own = seen ? *weight * s.scale : -infinity();
     if (seen && s.softcap > 0.0f) own = s.softcap * tanhf(own / s.softcap);
     const float before = room.peak[e];
@@ -122,8 +123,9 @@ DEVICE void write_rows(const Room& room, const Tile& tile, const Tensor& sinks, 
 
 }  // namespace
 
-KERNEL(attention)(Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks,
-                  Tensor mask, Tensor out, Tensor lse, float* partial, AttentionSizes s) {
+KERNEL(attention)
+(Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks, Tensor mask, Tensor out,
+ Tensor lse, float* partial, AttentionSizes s) {
   DYNAMIC_SHARED(float, memory);
   const Room room(memory, s);
   Tile tile;
@@ -179,6 +181,7 @@ KERNEL(attention)(Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, T
 
 // Merges the parts of each row and head, in their order; a block each.
 KERNEL(attention_merge)(const float* partial, Tensor sinks, Tensor out, Tensor lse, AttentionSizes s) {
+  begin_overlapped();
   const long unit = blockIdx.x;
   const long row = unit / s.heads;
   const int head = static_cast<int>(unit % s.heads);

@@ -28,9 +28,9 @@ struct Place {
   int tile;
 };
 
-// The tile's sequence, of sequences that each have ceil(entries / tile_entries) tiles. `bounds` are those of what is cut;
-// behind the last one a sequence follows that has nothing to read, up to `all`. Every thread of a warp calls it: the lanes
-// look at a sequence each.
+// The tile's sequence, of sequences that each have ceil(entries / tile_entries) tiles. `bounds` are those of what is
+// cut; behind the last one a sequence follows that has nothing to read, up to `all`. Every thread of a warp calls it:
+// the lanes look at a sequence each.
 DEVICE Place place_of(int tile, int per_row, int tile_entries, const int* bounds, int all, int sequences) {
   const int lane = threadIdx.x % 32;
   for (int base = 0; base < sequences; base += 32) {
@@ -57,8 +57,8 @@ DEVICE Place place_of(int tile, int per_row, int tile_entries, const int* bounds
   return {-1, first_row, all - first_row, tile};
 }
 
-// Keys from `first` to before `last`: what rows at the positions from `low` to `high` may see beside a mask. Positions and
-// what the attributes make of them fit an int: the host sees to it.
+// Keys from `first` to before `last`: what rows at the positions from `low` to `high` may see beside a mask. Positions
+// and what the attributes make of them fit an int: the host sees to it.
 struct Span {
   int first, last;
 };
@@ -153,8 +153,8 @@ DEVICE Keys keys_of_sequence(int sequence, int kv_head, const Tensor& table, con
   return keys;
 }
 
-// What becomes of a row: `factor` of its sums, and its lse. `peak` is the largest score, `sum` that of the weights beside
-// it; a row that sees keys has a sum above 0. An infinite peak makes the row NaN.
+// What becomes of a row: `factor` of its sums, and its lse. `peak` is the largest score, `sum` that of the weights
+// beside it; a row that sees keys has a sum above 0. An infinite peak makes the row NaN.
 struct Finish {
   float factor, lse;
 };

@@ -1,5 +1,5 @@
-// attention_backward in plain fp32, and what all its kernels share. Scores and weights are computed again, tile by tile,
-// once for dq and once for dk and dv. No sum crosses blocks, so nothing depends on their order.
+// attention_backward in plain fp32, and what all its kernels share. Scores and weights are computed again, tile by
+// tile, once for dq and once for dk and dv. No sum crosses blocks, so nothing depends on their order.
 #include "backends/cuda/cu/attention_tile.cuh"
 
 // delta[row, head]: the sum of dout out. A warp each.
@@ -69,11 +69,10 @@ struct Room {
   }
 };
 
-DEVICE void load_entries(const Tensor& from, const long (&strides)[3], const Sequence& of, int begin, int total, int count,
-                         long width, int pitch, float* lying, float* turned) {
-  load_rows(from, total, count, static_cast<int>(width), pitch, strides[2], lying, turned, [&](int e) {
-    return of.row(begin + e) * strides[0] + of.head(begin + e) * strides[1];
-  });
+DEVICE void load_entries(const Tensor& from, const long (&strides)[3], const Sequence& of, int begin, int total,
+                         int count, long width, int pitch, float* lying, float* turned) {
+  load_rows(from, total, count, static_cast<int>(width), pitch, strides[2], lying, turned,
+            [&](int e) { return of.row(begin + e) * strides[0] + of.head(begin + e) * strides[1]; });
 }
 DEVICE void load_keys(const Tensor& from, const long (&strides)[4], const Sequence& of, int begin, int total, int count,
                       long width, int pitch, float* lying, float* turned) {
@@ -94,8 +93,9 @@ DEVICE void load_numbers(const Tensor& lse, const float* delta, const Sequence& 
 }  // namespace
 
 // dq: a block takes s.tile entries and streams over their keys.
-KERNEL(attention_dq)(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q,
-                     Tensor bounds_k, Tensor mask, Tensor dq, AttentionSizes s) {
+KERNEL(attention_dq)
+(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,
+ Tensor mask, Tensor dq, AttentionSizes s) {
   DYNAMIC_SHARED(float, memory);
   const int head = s.head_pitch, value = s.value_pitch, width = static_cast<int>(s.head_dim);
   Room room = {memory};
@@ -139,14 +139,14 @@ KERNEL(attention_dq)(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, cons
       const int j = at % vectors * W;
       Quad dots[RQ], pulled[RQ];
       multiply_turned(queries + e * head, head, turned_keys + j, s.tile_keys, width, dots);
-      multiply_turned(upstream + e * value, value, turned_values + j, s.tile_keys, static_cast<int>(s.value_dim), pulled);
+      multiply_turned(upstream + e * value, value, turned_values + j, s.tile_keys, static_cast<int>(s.value_dim),
+                      pulled);
       for (int r = 0; r < RQ; ++r) {
         const int entry = first + e + r;
         const Span shown = keys_of(of.position(entry), of.position(entry), of.keys, s);
         Quad ds;
         for (int w = 0; w < W; ++w) {
-          const bool seen =
-              whole || (e + r < entries && sees(shown, begin + j + w, of.row(entry), mask, s));
+          const bool seen = whole || (e + r < entries && sees(shown, begin + j + w, of.row(entry), mask, s));
           ds.x[w] = seen ? weight_of(dots[r].x[w], pulled[r].x[w], row_lse[e + r], row_delta[e + r], s).ds : kHidden;
         }
         store_quad(gradients + (e + r) * s.tile_keys + j, ds);
@@ -162,10 +162,11 @@ KERNEL(attention_dq)(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, cons
   }
 }
 
-// dk and dv: a block takes s.tile keys of one kv head and streams over the entries that see one of them, s.tile_keys at a
-// time, which lie turned.
-KERNEL(attention_dkv)(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q,
-                      Tensor bounds_k, Tensor mask, Tensor dk, Tensor dv, AttentionSizes s) {
+// dk and dv: a block takes s.tile keys of one kv head and streams over the entries that see one of them, s.tile_keys at
+// a time, which lie turned.
+KERNEL(attention_dkv)
+(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,
+ Tensor mask, Tensor dk, Tensor dv, AttentionSizes s) {
   DYNAMIC_SHARED(float, memory);
   const int head = s.head_pitch, value = s.value_pitch, others = s.tile_keys;
   const int width = static_cast<int>(s.head_dim), value_width = static_cast<int>(s.value_dim);
@@ -183,8 +184,8 @@ KERNEL(attention_dkv)(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, con
   float* const row_lse = room.take(others);
   float* const row_delta = room.take(others);
   const int group = static_cast<int>(s.heads / s.kv_heads);
-  const Place place = place_of(blockIdx.x, 1, s.tile, bounds_k.as<int>(), static_cast<int>(s.k_rows),
-                               static_cast<int>(s.sequences));
+  const Place place =
+      place_of(blockIdx.x, 1, s.tile, bounds_k.as<int>(), static_cast<int>(s.k_rows), static_cast<int>(s.sequences));
   const int first = place.tile * s.tile;
   if (first >= place.rows) return;
   const int count = place.rows - first < s.tile ? place.rows - first : s.tile;

@@ -1,6 +1,6 @@
-// attention_backward on the matrix units (Dao, "FlashAttention-2", 2023): scores and weights are computed again, tile by
-// tile, once for dq and once for dk and dv. No sum crosses blocks, so nothing depends on their order. Weights and their
-// gradients are narrowed to the queries' dtype before their products.
+// attention_backward on the matrix units (Dao, "FlashAttention-2", 2023): scores and weights are computed again, tile
+// by tile, once for dq and once for dk and dv. No sum crosses blocks, so nothing depends on their order. Weights and
+// their gradients are narrowed to the queries' dtype before their products.
 #include "backends/cuda/cu/attention_mma.cuh"
 
 namespace {
@@ -67,9 +67,7 @@ DEVICE void cap(float (&scores)[1][N][4], float (&pulled)[1][N][4], const Attent
 
 template <int N>
 DEVICE void clear(float (&sums)[1][N][4]) {
-  UNROLL for (int n = 0; n < N; ++n) {
-    UNROLL for (int i = 0; i < 4; ++i) sums[0][n][i] = 0.0f;
-  }
+  UNROLL for (int n = 0; n < N; ++n) { UNROLL for (int i = 0; i < 4; ++i) sums[0][n][i] = 0.0f; }
 }
 
 // The warp's 16 rows times `factor`, the first `count` of them and `width` columns: row_at gives where one begins.
@@ -187,8 +185,8 @@ DEVICE void run_dkv(ushort* memory, Entries<N>* numbers, const Tensor& dk, const
   const AttentionSizes& s = a.s;
   const int group = static_cast<int>(s.heads / s.kv_heads);
   const int warp_row = threadIdx.x / 32 * 16, lane = threadIdx.x % 32;
-  const Place place = place_of(blockIdx.x, 1, kRows, a.bounds_k.as<int>(), static_cast<int>(s.k_rows),
-                               static_cast<int>(s.sequences));
+  const Place place =
+      place_of(blockIdx.x, 1, kRows, a.bounds_k.as<int>(), static_cast<int>(s.k_rows), static_cast<int>(s.sequences));
   const int first = place.tile * kRows;
   if (first >= place.rows) return;
   const int count = place.rows - first < kRows ? place.rows - first : kRows;
@@ -257,10 +255,11 @@ DEVICE void run_dkv(ushort* memory, Entries<N>* numbers, const Tensor& dk, const
     add_weighted<F, columns, 1, N, pitch>(key_sums, pulled, queries + share * columns, lane);
   }
   copy_async_wait<0>();
-  write_rows(dk, key_sums, s.scale, count - warp_row, static_cast<int>(s.head_dim) - share * columns, s.dk[2], [&](int i) {
-    return (static_cast<long>(of.first_key) + first + warp_row + i) * s.dk[0] + of.kv_head * s.dk[1] +
-           share * columns * s.dk[2];
-  });
+  write_rows(dk, key_sums, s.scale, count - warp_row, static_cast<int>(s.head_dim) - share * columns, s.dk[2],
+             [&](int i) {
+               return (static_cast<long>(of.first_key) + first + warp_row + i) * s.dk[0] + of.kv_head * s.dk[1] +
+                      share * columns * s.dk[2];
+             });
   write_rows(dv, value_sums, 1.0f, count - warp_row, static_cast<int>(s.value_dim) - share * value_columns, s.dv[2],
              [&](int i) {
                return (static_cast<long>(of.first_key) + first + warp_row + i) * s.dv[0] + of.kv_head * s.dv[1] +
@@ -270,20 +269,20 @@ DEVICE void run_dkv(ushort* memory, Entries<N>* numbers, const Tensor& dk, const
 
 }  // namespace
 
-#define BACKWARD(name, F, D, DV, N, SHARES, blocks)                                                                     \
-  KERNEL_BOUNDED(attention_flash_dq_##name, 128, blocks)                                                                \
-  (Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,         \
-   Tensor mask, Tensor dq, AttentionSizes s) {                                                                          \
-    DYNAMIC_SHARED(ushort, memory);                                                                                     \
-    SHARED Entries<kRows> numbers;                                                                                        \
-    run_dq<F, D, DV, N>(memory, numbers, dq, {dout, q, k, v, lse, delta, bounds_q, bounds_k, mask, s});                 \
-  }                                                                                                                     \
-  KERNEL_BOUNDED(attention_flash_dkv_##name, 128, blocks)                                                               \
-  (Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,         \
-   Tensor mask, Tensor dk, Tensor dv, AttentionSizes s) {                                                               \
-    DYNAMIC_SHARED(ushort, memory);                                                                                     \
-    SHARED Entries<N> numbers[2];                                                                                        \
-    run_dkv<F, D, DV, N, SHARES>(memory, numbers, dk, dv, {dout, q, k, v, lse, delta, bounds_q, bounds_k, mask, s});    \
+#define BACKWARD(name, F, D, DV, N, SHARES, blocks)                                                                  \
+  KERNEL_BOUNDED(attention_flash_dq_##name, 128, blocks)                                                             \
+  (Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,      \
+   Tensor mask, Tensor dq, AttentionSizes s) {                                                                       \
+    DYNAMIC_SHARED(ushort, memory);                                                                                  \
+    SHARED Entries<kRows> numbers;                                                                                   \
+    run_dq<F, D, DV, N>(memory, numbers, dq, {dout, q, k, v, lse, delta, bounds_q, bounds_k, mask, s});              \
+  }                                                                                                                  \
+  KERNEL_BOUNDED(attention_flash_dkv_##name, 128, blocks)                                                            \
+  (Tensor dout, Tensor q, Tensor k, Tensor v, Tensor lse, const float* delta, Tensor bounds_q, Tensor bounds_k,      \
+   Tensor mask, Tensor dk, Tensor dv, AttentionSizes s) {                                                            \
+    DYNAMIC_SHARED(ushort, memory);                                                                                  \
+    SHARED Entries<N> numbers[2];                                                                                    \
+    run_dkv<F, D, DV, N, SHARES>(memory, numbers, dk, dv, {dout, q, k, v, lse, delta, bounds_q, bounds_k, mask, s}); \
   }
 
 BACKWARD(bf16_64, Bf16, 64, 64, 64, 1, 2)

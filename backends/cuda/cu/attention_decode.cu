@@ -1,8 +1,8 @@
-// attention and attention_paged on the matrix units, for few rows of many keys (Dao et al., "Flash-Decoding for long-context
-// inference", 2023): all heads that read a kv head are rows of one tile, so its keys are read once.
+// attention and attention_paged on the matrix units, for few rows of many keys (Dao et al., "Flash-Decoding for
+// long-context inference", 2023): all heads that read a kv head are rows of one tile, so its keys are read once.
 //
-// A block takes one part of a sequence's keys (attention.cuh), of which each of its warps streams over every fourth tile of
-// 16 by itself, some tiles ahead of the arithmetic. The warps' sums meet in shared memory, the parts' in
+// A block takes one part of a sequence's keys (attention.cuh), of which each of its warps streams over every fourth
+// tile of 16 by itself, some tiles ahead of the arithmetic. The warps' sums meet in shared memory, the parts' in
 // attention_merge. A key's warp and place follow from its number alone, so a row's sums don't depend on the rows beside
 // it.
 #include "backends/cuda/cu/attention_mma.cuh"
@@ -65,8 +65,7 @@ struct Decode {
     UNROLL for (int half = 0; half < 2; ++half) {
       const int e = half * 8 + lane / 4;
       const bool there = e < tile.entries;
-      const ushort* const row =
-          a.q.as<ushort>() + (there ? tile.row(e) * a.s.q[0] + tile.head(e) * a.s.q[1] : 0);
+      const ushort* const row = a.q.as<ushort>() + (there ? tile.row(e) * a.s.q[0] + tile.head(e) * a.s.q[1] : 0);
       UNROLL for (int step = 0; step < D / 16; ++step) {
         UNROLL for (int high = 0; high < 2; ++high) {
           const int d = step * 16 + high * 8 + lane % 4 * 2;
@@ -82,9 +81,7 @@ struct Decode {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const float of_two = units_of(a.s).of_two;
     const int low = tile.position(0), high = tile.position(tile.entries - 1);
-    UNROLL for (int n = 0; n < DV / 8; ++n) {
-      UNROLL for (int i = 0; i < 4; ++i) sums[0][n][i] = 0.0f;
-    }
+    UNROLL for (int n = 0; n < DV / 8; ++n) { UNROLL for (int i = 0; i < 4; ++i) sums[0][n][i] = 0.0f; }
     state.clear();
     int begin = tile.span.first / kStep * kStep + warp * kKeys;
     UNROLL for (int i = 0; i + 1 < STAGES; ++i) {
@@ -258,14 +255,15 @@ DEVICE void run_tiles(ushort* memory, Span* spans, const Arguments& a) {
 
 }  // namespace
 
-#define DECODE(name, F, D, DV, STAGES, blocks)                                                                          \
-  KERNEL_BOUNDED(attention_decode_##name, 32 * kWarps, blocks)                                                          \
-  (Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks, Tensor mask, Tensor out, \
-   Tensor lse, float* partial, AttentionSizes s) {                                                                      \
-    DYNAMIC_SHARED(ushort, memory);                                                                                     \
-    SHARED Span spans[kEntries];                                                                                        \
-    run_tiles<Decode<F, D, DV, STAGES>>(memory, spans,                                                                  \
-                                        {q, k, v, table, bounds_q, bounds_k, sinks, mask, out, lse, partial, s});       \
+#define DECODE(name, F, D, DV, STAGES, blocks)                                                                    \
+  KERNEL_BOUNDED(attention_decode_##name, 32 * kWarps, blocks)                                                    \
+  (Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks, Tensor mask,       \
+   Tensor out, Tensor lse, float* partial, AttentionSizes s) {                                                    \
+    DYNAMIC_SHARED(ushort, memory);                                                                               \
+    SHARED Span spans[kEntries];                                                                                  \
+    begin_overlapped();                                                                                           \
+    run_tiles<Decode<F, D, DV, STAGES>>(memory, spans,                                                            \
+                                        {q, k, v, table, bounds_q, bounds_k, sinks, mask, out, lse, partial, s}); \
   }
 
 DECODE(bf16_64, Bf16, 64, 64, 4, 3)

@@ -1,8 +1,8 @@
 // attention and attention_paged on the matrix units, for many rows (Dao, "FlashAttention-2", 2023).
 //
-// A block takes 16 MT rows of entries (attention.cuh) for each of its warps and streams over KEYS keys at a time: keys of the
-// next tile come while this one's weights are made, values while its scores are. Tiles of keys begin at multiples of KEYS
-// from the sequence's first key, so a row's sums don't depend on the rows beside it.
+// A block takes 16 MT rows of entries (attention.cuh) for each of its warps and streams over KEYS keys at a time: keys
+// of the next tile come while this one's weights are made, values while its scores are. Tiles of keys begin at
+// multiples of KEYS from the sequence's first key, so a row's sums don't depend on the rows beside it.
 #include "backends/cuda/cu/attention_mma.cuh"
 
 namespace {
@@ -41,8 +41,8 @@ DEVICE Tile find_tile(int entries, const Arguments& a) {
 }
 
 template <int MT, int D>
-DEVICE void write_rows(float (&sums)[MT][D / 8][4], Softmax<MT>& state, const Tile& tile, const Rows& rows, int warp_row,
-                       const Arguments& a) {
+DEVICE void write_rows(float (&sums)[MT][D / 8][4], Softmax<MT>& state, const Tile& tile, const Rows& rows,
+                       int warp_row, const Arguments& a) {
   const int lane = threadIdx.x % 32;
   const AttentionSizes& s = a.s;
   UNROLL for (int m = 0; m < MT; ++m) {
@@ -109,9 +109,7 @@ struct Flash {
     const int low = tile.position(warp_row), high = tile.position(last_entry - 1);
     const ushort* const own = of_rows(queries + warp_row * (D + kRowPad), D + kRowPad, lane);
     UNROLL for (int m = 0; m < MT; ++m) {
-      UNROLL for (int n = 0; n < DV / 8; ++n) {
-        UNROLL for (int i = 0; i < 4; ++i) sums[m][n][i] = 0.0f;
-      }
+      UNROLL for (int n = 0; n < DV / 8; ++n) { UNROLL for (int i = 0; i < 4; ++i) sums[m][n][i] = 0.0f; }
     }
     state.clear();
     const int first = tile.span.first / KEYS * KEYS, own_key = threadIdx.x;
@@ -182,22 +180,22 @@ struct Flash {
 
 }  // namespace
 
-#define FLASH(name, F, D, DV, KEYS, WARPS, MT, blocks)                                                                  \
-  KERNEL_BOUNDED(attention_flash_##name, 32 * WARPS, blocks)                                                            \
-  (Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks, Tensor mask, Tensor out, \
-   Tensor lse, float* partial, AttentionSizes s) {                                                                      \
-    DYNAMIC_SHARED(ushort, memory);                                                                                     \
-    SHARED int not_finite;                                                                                              \
-    SHARED Tile tile;                                                                                                   \
-    const Arguments arguments = {q, k, v, table, bounds_q, bounds_k, sinks, mask, out, lse, s};                         \
-    if (threadIdx.x < 32) {                                                                                             \
-      const Tile found = find_tile(16 * MT * WARPS, arguments);                                                         \
-      if (threadIdx.x == 0) tile = found;                                                                               \
-    }                                                                                                                   \
-    __syncthreads();                                                                                                    \
-    if (tile.entries <= 0) return;                                                                                      \
-    const Flash<F, D, DV, KEYS, WARPS, MT> flash(memory, tile);                                                         \
-    flash.run(&not_finite, arguments);                                                                                  \
+#define FLASH(name, F, D, DV, KEYS, WARPS, MT, blocks)                                                      \
+  KERNEL_BOUNDED(attention_flash_##name, 32 * WARPS, blocks)                                                \
+  (Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks, Tensor mask, \
+   Tensor out, Tensor lse, float* partial, AttentionSizes s) {                                              \
+    DYNAMIC_SHARED(ushort, memory);                                                                         \
+    SHARED int not_finite;                                                                                  \
+    SHARED Tile tile;                                                                                       \
+    const Arguments arguments = {q, k, v, table, bounds_q, bounds_k, sinks, mask, out, lse, s};             \
+    if (threadIdx.x < 32) {                                                                                 \
+      const Tile found = find_tile(16 * MT * WARPS, arguments);                                             \
+      if (threadIdx.x == 0) tile = found;                                                                   \
+    }                                                                                                       \
+    __syncthreads();                                                                                        \
+    if (tile.entries <= 0) return;                                                                          \
+    const Flash<F, D, DV, KEYS, WARPS, MT> flash(memory, tile);                                             \
+    flash.run(&not_finite, arguments);                                                                      \
   }
 
 FLASH(bf16_64, Bf16, 64, 64, 64, 4, 2, 2)

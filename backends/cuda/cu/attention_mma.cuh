@@ -1,6 +1,6 @@
-// What attention and its backward share on the matrix units: products of fragments (cu/tensor_cores.cuh) and the softmax
-// that runs beside them. Rows in shared memory are `width` + kRowPad elements apart, so that ldmatrix meets no bank
-// twice. A warp has 16 rows of MT tiles.
+// What attention and its backward share on the matrix units: products of fragments (cu/tensor_cores.cuh) and the
+// softmax that runs beside them. Rows in shared memory are `width` + kRowPad elements apart, so that ldmatrix meets no
+// bank twice. A warp has 16 rows of MT tiles.
 #pragma once
 
 #include "backends/cuda/cu/attention.cuh"
@@ -48,8 +48,8 @@ DEVICE Units units_of(const AttentionSizes& s) {
   return {natural * kLog2E, natural};
 }
 
-// The i-th vector of 8 elements that a thread of `threads` copies, of rows of `vectors`: which row's, and its first column.
-// Where the threads are whole rows, all of a thread's vectors have the same column.
+// The i-th vector of 8 elements that a thread of `threads` copies, of rows of `vectors`: which row's, and its first
+// column. Where the threads are whole rows, all of a thread's vectors have the same column.
 template <int vectors, int threads>
 DEVICE void vector_of(uint thread, int i, int& row, int& column) {
   if (threads % vectors == 0) {
@@ -96,8 +96,8 @@ DEVICE const ushort* of_columns(const ushort* rows, int pitch, int lane) {
   return rows + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8;
 }
 
-// products [16 MT, N] += the warp's rows by N turned rows of `others`, [N, D]. rows_of(a, m, step) gives the fragment of
-// tile m and columns from 16 step on.
+// products [16 MT, N] += the warp's rows by N turned rows of `others`, [N, D]. rows_of(a, m, step) gives the fragment
+// of tile m and columns from 16 step on.
 template <typename F, int D, int MT, int N, typename RowsOf>
 DEVICE void multiply_turned(float (&products)[MT][N / 8][4], const ushort* others, int lane, RowsOf&& rows_of) {
   constexpr int pitch = D + kRowPad;
@@ -134,8 +134,8 @@ DEVICE uint only_finite(uint pair) {
 
 // sums [16 MT, D] += weights [16 MT, N] by rows of `values`, [N, D]; `finite`: what isn't counts as 0.
 template <typename F, int D, int MT, int N, int pitch = D + kRowPad>
-DEVICE void add_weighted(float (&sums)[MT][D / 8][4], const float (&weights)[MT][N / 8][4], const ushort* values, int lane,
-                         bool finite = false) {
+DEVICE void add_weighted(float (&sums)[MT][D / 8][4], const float (&weights)[MT][N / 8][4], const ushort* values,
+                         int lane, bool finite = false) {
   const ushort* const own = of_rows(values, pitch, lane);
   UNROLL for (int step = 0; step < N / 16; ++step) {
     uint a[MT][4];
@@ -244,8 +244,8 @@ DEVICE void soften(float (&scores)[MT][N][4], Softmax<MT>& state, float (&sums)[
   }
 }
 
-// Infinite and NaN values, which add_weighted left out, go to the rows that see them. For tiles of which some rows don't
-// see all, once a product came out of them that isn't finite: 0 by infinity is NaN.
+// Infinite and NaN values, which add_weighted left out, go to the rows that see them. For tiles of which some rows
+// don't see all, once a product came out of them that isn't finite: 0 by infinity is NaN.
 template <typename F, int D, int MT>
 DEVICE void add_not_finite(float (&sums)[MT][D / 8][4], const ushort* values, int begin, int count, int lane,
                            const Rows& rows, const Tensor& mask, const AttentionSizes& s) {
@@ -269,9 +269,7 @@ template <int MT, int N>
 DEVICE bool all_finite(const float (&sums)[MT][N][4]) {
   bool good = true;
   UNROLL for (int m = 0; m < MT; ++m) {
-    UNROLL for (int n = 0; n < N; ++n) {
-      UNROLL for (int i = 0; i < 4; ++i) good = good && is_finite(sums[m][n][i]);
-    }
+    UNROLL for (int n = 0; n < N; ++n) { UNROLL for (int i = 0; i < 4; ++i) good = good && is_finite(sums[m][n][i]); }
   }
   return good;
 }

@@ -1,5 +1,5 @@
-// Tiles of the kernels in plain fp32: rows in shared memory, and products of micro-tiles. Sizes are numbers of the call:
-// s.tile entries by s.tile_keys keys, both multiples of 4, and at most 32 keys. Blocks are of one dimension.
+// Tiles of the kernels in plain fp32: rows in shared memory, and products of micro-tiles. Sizes are numbers of the
+// call: s.tile entries by s.tile_keys keys, both multiples of 4, and at most 32 keys. Blocks are of one dimension.
 #pragma once
 
 #include "backends/cuda/cu/attention.cuh"
@@ -18,8 +18,8 @@ DEVICE void store_quad(float* at, const Quad& quad) { *reinterpret_cast<Quad*>(a
 CONSTANT float kHidden = -0.0f;
 DEVICE bool is_hidden(float weight) { return __float_as_uint(weight) == 0x80000000u; }
 
-// `total` rows into shared memory, as they lie [total, pitch] and turned [pitch, total], where either isn't null. row_at
-// gives where row i begins, in elements. Rows from `count` on and what is beyond `width` are 0.
+// `total` rows into shared memory, as they lie [total, pitch] and turned [pitch, total], where either isn't null.
+// row_at gives where row i begins, in elements. Rows from `count` on and what is beyond `width` are 0.
 template <typename RowAt>
 DEVICE void load_rows(const Tensor& from, int total, int count, int width, int pitch, long stride, float* lying,
                       float* turned, RowAt&& row_at) {
@@ -41,8 +41,7 @@ DEVICE void load_rows(const Tensor& from, int total, int count, int width, int p
 }
 
 // dots[r] = the products of row r of RQ and of W turned ones, of `total`.
-DEVICE void multiply_turned(const float* rows, int pitch, const float* turned, int total, int width,
-                            Quad (&dots)[RQ]) {
+DEVICE void multiply_turned(const float* rows, int pitch, const float* turned, int total, int width, Quad (&dots)[RQ]) {
   UNROLL for (int r = 0; r < RQ; ++r) dots[r] = {};
   for (int d = 0; d < width; ++d) {
     const Quad other = load_quad(turned + d * total);
@@ -53,8 +52,8 @@ DEVICE void multiply_turned(const float* rows, int pitch, const float* turned, i
   }
 }
 
-// sums [tile, pitch] += weights [tile, tile_keys] by the first `count` rows of values [tile_keys, pitch]; `whole`: none is
-// hidden.
+// sums [tile, pitch] += weights [tile, tile_keys] by the first `count` rows of values [tile_keys, pitch]; `whole`: none
+// is hidden.
 DEVICE void add_weighted(float* sums, const float* weights, const float* values, int pitch, int count, bool whole,
                          const AttentionSizes& s) {
   const int vectors = pitch / W;
