@@ -11,17 +11,7 @@ std::string exports(const Machine& machine) {
   for (const auto& [name, value] : machine.options.variables) {
     if (name != "TERN_HOME" && name != "HOME") lines += "export " + name + "='" + value + "'\n";
   }
-  // A server doesn't end by itself: it's ended once it has said that it serves, which it must within a minute.
-  lines += R"(tern() {
-  if [ "$1" != deploy ]; then command tern "$@"; return; fi
-  command tern "$@" --host 127.0.0.1 >served 2>&1 &
-  for i in $(seq 600); do grep -q '^serving .* on http' served && break; sleep 0.1; done
-  kill -TERM $!
-  wait $! || true
-  grep -q '^serving .* on http' served || { cat served; return 1; }
-}
-)";
-  return lines;
+  return lines + kServesAndEnds;
 }
 
 TEST(AscendPage, Runs) {

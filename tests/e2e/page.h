@@ -30,10 +30,23 @@ inline std::vector<std::string> commands(const std::string& page) {
   return out;
 }
 
-// Runs each of the page's commands, of which there are at least `fewest`, after the shell's lines `before`.
-inline void run_page(const std::string& name, std::size_t fewest, const std::string& before = "") {
+// Of `before` below: a server doesn't end by itself. It's ended once it has said that it serves, which it must within
+// a minute.
+inline const std::string kServesAndEnds = R"(tern() {
+  if [ "$1" != deploy ]; then command tern "$@"; return; fi
+  command tern "$@" --host 127.0.0.1 >served 2>&1 &
+  for i in $(seq 600); do grep -q '^serving .* on http' served && break; sleep 0.1; done
+  kill -TERM $!
+  wait $! || true
+  grep -q '^serving .* on http' served || { cat served; return 1; }
+}
+)";
+
+// Runs each of the page's commands, of which there are at least `fewest`, after the shell's lines `before`, on models
+// like `model`.
+inline void run_page(const std::string& name, std::size_t fewest, const std::string& before = "",
+                     TinyModel model = {}) {
   const Scratch scratch;
-  TinyModel model;
   model.max_positions = 4096;  // an example is some thousand bytes
   model.verdicts = true;       // as the bundled model has them
   write_tiny_model(scratch.path() / "smollm2-135m", model);
