@@ -186,6 +186,7 @@ Key key_of(const ProductSpec& spec, const ProductCall& call) {
 struct OfDevice {
   std::mutex mutex;
   cublasLtHandle_t handle = nullptr;
+  bool refused = false;  // the library doesn't open the device: it may be too new for the driver
   std::map<Key, std::unique_ptr<Prepared>> prepared;
 };
 OfDevice& of_device(CUcontext context) {
@@ -197,9 +198,22 @@ OfDevice& of_device(CUcontext context) {
   return *device;
 }
 
+bool is_open(OfDevice& device) {
+  if (device.handle == nullptr && !device.refused) {
+    const cublasStatus_t status = cublaslt()->Create(&device.handle);
+    device.refused = status != CUBLAS_STATUS_SUCCESS;
+    if (device.refused) device.handle = nullptr;
+    if (device.refused && host().log != nullptr) {
+      host().log(TERN_LOG_WARN, cat("cuBLASLt doesn't open the device (status ", static_cast<int>(status),
+                                    "): products are made without it")
+                                    .c_str());
+    }
+  }
+  return !device.refused;
+}
+
 Prepared& prepared_of(OfDevice& device, const ProductSpec& spec, const ProductCall& call) {
   constexpr std::size_t kMostPrepared = 4096;  // rows that change with every call leave one each
-  if (device.handle == nullptr) check_lt(cublaslt()->Create(&device.handle), "opening the device");
   if (device.prepared.size() >= kMostPrepared) device.prepared.clear();
   auto& found = device.prepared[key_of(spec, call)];
   if (!found) found = prepare(device.handle, spec, call);
@@ -232,6 +246,7 @@ bool takes_cublaslt(const ProductSpec& spec, const LtCall& call) {
 bool run_cublaslt(const Launch& launch, Place workspace, const ProductSpec& spec, const ProductCall& call) {
   OfDevice& device = of_device(launch.stream().state->context.get());
   const std::lock_guard lock(device.mutex);
+  if (!is_open(device)) return false;
   Prepared& prepared = prepared_of(device, spec, call);
   if (!prepared.has_algorithm) return false;
   const std::array<std::int64_t, 8> identity = {call.m,
