@@ -125,8 +125,6 @@ std::unique_ptr<Prepared> prepare(cublasLtHandle_t handle, const ProductSpec& sp
   made->desc.reset(desc);
   set(made->desc, CUBLASLT_MATMUL_DESC_TRANSA, left.along ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made->desc, CUBLASLT_MATMUL_DESC_TRANSB, right.along ? CUBLAS_OP_N : CUBLAS_OP_T);
-  set(made->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, call.bias != 0 ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
-  if (call.bias != 0) set(made->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
   const auto of_side = [&](const Side& side, const LtSide& lies, std::int64_t rows) {
     return make_layout(side.dtype, lies.along ? call.k : rows, lies.along ? rows : call.k, lies.stride, call.batch,
                        side.batch);
@@ -175,14 +173,13 @@ Key key_of(const ProductSpec& spec, const ProductCall& call) {
           call.out_dtype,
           call.out_row,
           call.out_batch,
-          call.bias != 0 ? 1 : 0,
           alignment_of(call.a),
           alignment_of(call.b),
           alignment_of(call.out),
           call.adds ? 1 : 0};
 }
 
-// A device's handle, and what was prepared for it. One call at a time: descriptors tell the bias of one.
+// A device's handle, and what was prepared for it. One call at a time.
 struct OfDevice {
   std::mutex mutex;
   cublasLtHandle_t handle = nullptr;
@@ -238,7 +235,6 @@ bool takes_cublaslt(const ProductSpec& spec, const LtCall& call) {
   if (spec.compute != dtype && spec.compute != TERN_F32) return false;
   if (call.out_dtype != dtype && call.out_dtype != TERN_F32) return false;
   if (call.out_col != 1 || call.out_row < spec.n) return false;
-  if (call.bias_step != 0 && (call.bias_step != 1 || call.bias_dtype != call.out_dtype)) return false;
   if (!lies_straight(spec.a, spec.m, spec.k) || !lies_straight(spec.b, spec.n, spec.k)) return false;
   return cublaslt() != nullptr;
 }
@@ -249,17 +245,15 @@ bool run_cublaslt(const Launch& launch, Place workspace, const ProductSpec& spec
   if (!is_open(device)) return false;
   Prepared& prepared = prepared_of(device, spec, call);
   if (!prepared.has_algorithm) return false;
-  const std::array<std::int64_t, 8> identity = {call.m,
+  const std::array<std::int64_t, 7> identity = {call.m,
                                                 call.n,
                                                 call.k,
                                                 call.batch,
                                                 static_cast<std::int64_t>(call.a),
                                                 static_cast<std::int64_t>(call.b),
-                                                static_cast<std::int64_t>(call.out),
-                                                static_cast<std::int64_t>(call.bias)};
+                                                static_cast<std::int64_t>(call.out)};
   launch.library("cublasLt", std::as_bytes(std::span(identity)), [&](CUstream stream) {
     const auto at = [](Place place) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(place)); };
-    if (call.bias != 0) set(prepared.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias);
     const float alpha = call.alpha, beta = call.adds ? 1.0F : 0.0F;
     check_lt(
         cublaslt()->Matmul(device.handle, prepared.desc.get(), &alpha, at(call.b), prepared.a.get(), at(call.a),

@@ -30,11 +30,8 @@ enum cublasLtMatrixLayoutAttribute_t : int {
 };
 enum cublasLtMatmulDescAttributes_t : int {
   CUBLASLT_MATMUL_DESC_TRANSA = 3,
-  CUBLASLT_MATMUL_DESC_TRANSB = 4,
-  CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
-  CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8
+  CUBLASLT_MATMUL_DESC_TRANSB = 4
 };
-enum cublasLtEpilogue_t : int { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 };
 enum cublasLtMatmulPreferenceAttributes_t : int {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
@@ -96,12 +93,11 @@ struct CublasLt {
 struct LtCall {
   tern_dtype out_dtype = TERN_F32;
   std::int64_t out_row = 0, out_col = 0;
-  tern_dtype bias_dtype = TERN_F32;
-  std::int64_t bias_step = 0;  // 0: no bias
 };
 // Whether the library is there, and multiplies such sides as they lie.
 [[nodiscard]] bool takes_cublaslt(const ProductSpec& spec, const LtCall& call);
-// Queues the product on the launch's stream. False: it has no algorithm for it, and nothing was queued.
+// Queues the product on the launch's stream, without a bias: the library's own is added to what was rounded already. False:
+// it has no algorithm for it, and nothing was queued.
 [[nodiscard]] bool run_cublaslt(const Launch& launch, Place workspace, const ProductSpec& spec,
                                 const ProductCall& call);
 

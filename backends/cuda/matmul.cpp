@@ -87,10 +87,9 @@ bool takes_library(const PlanDesc& desc, const ProductSpec& spec) {
   call.out_dtype = out.dtype;
   call.out_row = out.strides[out.rank - 2];
   call.out_col = out.strides[out.rank - 1];
-  if (bias.rank != 0) {
-    call.bias_dtype = bias.dtype;
-    call.bias_step = bias.strides[0];
-    if (call.bias_step == 0) return false;
+  // The bias is laid into out before, which then adds: it must be there exactly, and nothing else.
+  if (bias.rank != 0 && (desc.accumulates(TERN_MATMUL_OUT) || (bias.dtype != out.dtype && out.dtype != TERN_F32))) {
+    return false;
   }
   return !desc.device.described && spec.m > kLibraryRows && takes_cublaslt(spec, call);
 }
@@ -117,7 +116,30 @@ std::uint64_t workspace(const PlanDesc& desc) {
 
 Functions functions(const PlanDesc& desc) {
   const ProductSpec spec = spec_of(desc.op);
-  return product_functions(plan_of(spec, desc.device, desc.variant), spec);
+  Functions list = product_functions(plan_of(spec, desc.device, desc.variant), spec);
+  list.emplace_back("lay_bias");
+  return list;
+}
+
+// out [batch, m, n] becomes the bias [n] in every row.
+void lay_bias(const Launch& launch, const ProductCall& call) {
+  struct Sizes {  // of cu/product_tile.cu
+    std::int64_t rows, columns, m, row, col, batch;
+  } sizes{call.m * call.batch, call.n, call.m, call.out_row, call.out_col, call.out_batch};
+  launch.call(kProductFunctions)
+      .arg(launch[TERN_MATMUL_BIAS])
+      .arg(call.bias_step)
+      .arg(launch[TERN_MATMUL_OUT])
+      .arg(sizes)
+      .overlapped()
+      .run(sizes.rows * sizes.columns, 256);
+}
+
+bool run_by_library(const Launch& launch, const ProductSpec& spec, ProductCall call) {
+  if (call.m == 0 || call.n == 0 || call.k == 0 || call.batch == 0) return false;
+  if (call.bias != 0) lay_bias(launch, call);
+  call.adds = call.adds || call.bias != 0;
+  return run_cublaslt(launch, launch.workspace(), spec, call);
 }
 
 void run(const Launch& launch) {
@@ -143,8 +165,7 @@ void run(const Launch& launch) {
   call.adds = launch.accumulates(TERN_MATMUL_OUT);
   call.alpha = attrs.alpha;
   // Where the library has no algorithm for it, it is the likely kernel's.
-  const bool any = call.m > 0 && call.n > 0 && call.k > 0 && call.batch > 0;
-  if (launch.variant() == kLibrary && any && run_cublaslt(launch, launch.workspace(), spec, call)) return;
+  if (launch.variant() == kLibrary && run_by_library(launch, spec, call)) return;
   run_product(launch, 0, launch.workspace(), plan_of(spec, launch.device(), launch.variant()), spec, call);
 }
 

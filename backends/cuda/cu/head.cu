@@ -75,6 +75,7 @@ KERNEL_BOUNDED(head_statistics, 256, 4)(Block block, Panel panel) {
   if (panel.first == 0) state = {-infinity(), 0.0f, 0.0f, 0.0f};
   const float all = bad || isnan(state.most) ? not_a_number() : fmaxf(of_panel, state.most);
   state.sum = sum * scaled_from(of_panel, all) + state.sum * scaled_from(state.most, all);
+  if (isnan(all)) state.sum = all;  // where all are NaN, nothing was summed
   state.most = all;
   const int target = block.weight(row) != 0.0f ? block.targets[row] : -1;
   if (target >= panel.first && target < panel.first + panel.count) {

@@ -20,8 +20,6 @@ struct cublasLtContext {
 struct cublasLtMatmulDescOpaque {
   cublasComputeType_t compute;
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
-  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
 };
 struct cublasLtMatrixLayoutOpaque {
   cudaDataType_t type;
@@ -100,10 +98,6 @@ void compute(void* data) {
         row[static_cast<std::size_t>(s)] =
             load(job.a, job.a_layout.type, plain ? at(job.a_layout, i, s) : at(job.a_layout, s, i));
       }
-      const float bias =
-          job.desc.epilogue == CUBLASLT_EPILOGUE_BIAS
-              ? load(static_cast<const std::byte*>(job.desc.bias), job.d_layout.type, i)
-              : 0.0F;
       for (std::int64_t j = 0; j < job.n; ++j) {
         float sum = 0.0F;
         for (std::int64_t s = 0; s < job.k; ++s) {
@@ -113,7 +107,7 @@ void compute(void* data) {
         }
         float value = job.alpha * sum;
         if (job.beta != 0.0F) value += job.beta * load(job.c, job.c_layout.type, at(job.c_layout, i, j));
-        store(job.d, job.d_layout.type, at(job.d_layout, i, j), value + bias);
+        store(job.d, job.d_layout.type, at(job.d_layout, i, j), value);
       }
     }
   }
@@ -183,8 +177,6 @@ cublasStatus_t MatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulD
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA: return take(desc->a, value, bytes);
     case CUBLASLT_MATMUL_DESC_TRANSB: return take(desc->b, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(desc->epilogue, value, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(desc->bias, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -271,7 +263,6 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const 
               sizes.m == chosen.m && sizes.n == chosen.n && sizes.k == chosen.k;
   for (int i = 0; i < 4; ++i) good = good && places[i] != nullptr && aligned(places[i], chosen.alignment[i]);
   good = good && workspace != nullptr && aligned(workspace, 256) && workspace_bytes >= chosen.workspace;
-  good = good && (desc->epilogue != CUBLASLT_EPILOGUE_BIAS || desc->bias != nullptr);
   if (!good) return CUBLAS_STATUS_INVALID_VALUE;
   Job job{*desc, *a_layout, *b_layout, *c_layout, *d_layout, static_cast<const std::byte*>(a),
           static_cast<const std::byte*>(b), static_cast<const std::byte*>(c), static_cast<std::byte*>(d),
