@@ -30,7 +30,9 @@ DEVICE void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// What is queued after this kernel may be started from here on; it waits for this kernel's end all the same.
+// What is queued after this kernel may be started from here on; it waits for this kernel's end all the same. Only after
+// wait_for_previous(): on an H200, where kernels let the next one start before they had waited, a chain of them read what
+// the kernel before the one before them had not written yet.
 DEVICE void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -38,8 +40,8 @@ DEVICE void let_next_start() {
 }
 // Both, where there is nothing to bring before.
 DEVICE void begin_overlapped() {
-  let_next_start();
   wait_for_previous();
+  let_next_start();
 }
 // Brings 128 bytes nearer. The memory may be written meanwhile: nothing is read from it.
 DEVICE void prefetch_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }

@@ -30,7 +30,6 @@ DEVICE void bring_nearer(const Product& p, const Work& work, const ushort* b) {
 template <int type, int row_blocks, int column_blocks, int unroll>
 DEVICE void product_stream(const Product& p, float* room) {
   constexpr int kWarps = 8, kRows = 8 * row_blocks, kColumns = 16 * column_blocks, kStep = 32 * unroll;
-  let_next_start();
   const bool lists = p.tiles != nullptr || p.bounds != nullptr;  // which others may have written just before
   if (lists) wait_for_previous();
   const Work work = find_work<kRows, kColumns>(p);
@@ -42,6 +41,7 @@ DEVICE void product_stream(const Product& p, float* room) {
     bring_nearer<kColumns>(p, work, b);
     wait_for_previous();
   }
+  let_next_start();
   float sums[column_blocks][row_blocks][4];
   UNROLL for (int j = 0; j < column_blocks; ++j) {
     UNROLL for (int i = 0; i < row_blocks; ++i) {

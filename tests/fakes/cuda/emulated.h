@@ -355,8 +355,15 @@ inline unsigned short to_bf16(float value) {
 }  // namespace tern::cuda::emulated
 
 static inline void wait_for_previous() { ::tern::cuda::emulated::thread().waited = true; }
-static inline void let_next_start() {}
-static inline void begin_overlapped() { wait_for_previous(); }
+static inline void let_next_start() {
+  if (!::tern::cuda::emulated::thread().waited) {
+    ::tern::cuda::emulated::fail("let_next_start() comes before wait_for_previous()");
+  }
+}
+static inline void begin_overlapped() {
+  wait_for_previous();
+  let_next_start();
+}
 static inline void prefetch_line(const void* /*at*/) {}
 
 static inline void mma_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
