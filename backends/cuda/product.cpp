@@ -264,6 +264,16 @@ void take_out(Product& p, const ProductPlan& plan, const ProductCall& call) {
   p.alpha = call.alpha;
 }
 
+// The sums of [splits, batch, m, n], and what becomes of them.
+void combine(const Launch& launch, std::size_t first, Place sums, const Product& p, std::int64_t splits) {
+  launch.call(first + 2)
+      .arg(p)
+      .arg(sums)
+      .arg(static_cast<std::int32_t>(splits))
+      .overlapped()
+      .run(std::int64_t{p.batch} * p.m * p.n, 256);
+}
+
 }  // namespace
 
 void run_product(const Launch& launch, std::size_t first, Place workspace, const ProductPlan& plan,
@@ -289,12 +299,15 @@ void run_product(const Launch& launch, std::size_t first, Place workspace, const
   kernel.run({blocks, plan.splits, 1}, {tile.threads, 1, 1});
   if (plan.splits < 2) return;
   p.partials = 0;
-  launch.call(first + 2)
-      .arg(p)
-      .arg(workspace)
-      .arg(static_cast<std::int32_t>(plan.splits))
-      .overlapped()
-      .run(std::int64_t{p.batch} * p.m * p.n, 256);
+  combine(launch, first, workspace, p, plan.splits);
+}
+
+void finish_product(const Launch& launch, std::size_t first, Place sums, const ProductSpec& spec,
+                    const ProductCall& call) {
+  Product p{};
+  take_sides(p, {}, spec, call);
+  take_out(p, {}, call);
+  combine(launch, first, sums, p, 1);
 }
 
 }  // namespace tern::cuda

@@ -99,6 +99,10 @@ struct ProductCall {
 void run_product(const Launch& launch, std::size_t first, Place workspace, const ProductPlan& plan,
                  const ProductSpec& spec, const ProductCall& call);
 
+// What becomes of sums that another has made, fp32 [batch, m, n]: rounded once, with the bias and what out holds.
+void finish_product(const Launch& launch, std::size_t first, Place sums, const ProductSpec& spec,
+                    const ProductCall& call);
+
 // Where an element of a strided tensor lies.
 [[nodiscard]] Place place_of(const TensorView& tensor, std::int64_t element);
 

@@ -107,7 +107,7 @@ def model(name):
         {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": CHATML, "eos_token": "<|im_end|>"}))
     config = dict(shape, architectures=["Qwen2ForCausalLM"], model_type="qwen2", hidden_act="silu",
                   max_position_embeddings=32768, rope_theta=1e6, rms_norm_eps=1e-6, torch_dtype="bfloat16",
-                  use_sliding_window=False, sliding_window=None, max_window_layers=28, eos_token_id=0, bos_token_id=0)
+                  use_sliding_window=False, sliding_window=None, max_window_layers=28, eos_token_id=shape["vocab_size"] - 1, bos_token_id=0)
     (folder / "config.json").write_text(json.dumps(config))
     return folder, shape
 

@@ -1,6 +1,5 @@
 // Products by fp32 arithmetic: tiles of any strides and dtypes, whose sums each go from the first to the last; few rows
 // by warps that share sums; and what puts split sums together.
-#include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/product.cuh"
 
 namespace {
@@ -177,15 +176,4 @@ KERNEL(product_combine)(const Product p, const float* partials, int splits) {
   const long row = at / p.n;
   const int batch = static_cast<int>(row / p.m);
   finish_sum(p, batch, batch * p.out_batch, static_cast<int>(row % p.m), static_cast<int>(at % p.n), sum);
-}
-
-struct BiasSizes {
-  long rows, columns, m, row, col, batch;
-};
-// Each of m rows of each of the batch becomes the bias, before a library's product is added.
-KERNEL(lay_bias)(Tensor bias, long step, Tensor out, BiasSizes s) {
-  begin_overlapped();
-  long row, column;
-  if (!find_part(s.rows, s.columns, row, column)) return;
-  put(out, row / s.m * s.batch + row % s.m * s.row + column * s.col, get(bias, column * step));
 }
