@@ -48,8 +48,8 @@ double best_seconds(graph::Program& program, double time = kSeconds) {
   return best;
 }
 
-Value zeros(graph::Graph& graph, graph::TensorStore& store, const char* name,
-            std::initializer_list<std::int64_t> shape, tern_dtype dtype = TERN_F32) {
+Value zeros(graph::Graph& graph, graph::TensorStore& store, const char* name, std::initializer_list<std::int64_t> shape,
+            tern_dtype dtype = TERN_F32) {
   store.create(name, make_desc(dtype, shape));
   store.fill_zero(name);
   return graph.constant(name, store.at(name).desc);

@@ -17,8 +17,8 @@ struct MachineRates {
 // (device) where they are not to be had.
 [[nodiscard]] MachineRates measure_machine(Runtime& runtime, tern_dtype compute);
 
-// GFLOP/s of products alone, of the largest that this device does in a moment within `bytes` of its memory: a twentieth of
-// a second, and nothing that a run remembers. 0 where none fits. Throws Failure (device).
+// GFLOP/s of products alone, of the largest that this device does in a moment within `bytes` of its memory: a twentieth
+// of a second, and nothing that a run remembers. 0 where none fits. Throws Failure (device).
 [[nodiscard]] double measure_products(Runtime& runtime, tern_dtype compute, std::uint64_t bytes);
 
 }  // namespace tern::session

@@ -28,10 +28,7 @@ enum cublasLtMatrixLayoutAttribute_t : int {
   CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5,
   CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6
 };
-enum cublasLtMatmulDescAttributes_t : int {
-  CUBLASLT_MATMUL_DESC_TRANSA = 3,
-  CUBLASLT_MATMUL_DESC_TRANSB = 4
-};
+enum cublasLtMatmulDescAttributes_t : int { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4 };
 enum cublasLtMatmulPreferenceAttributes_t : int {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
@@ -96,8 +93,8 @@ struct LtCall {
 };
 // Whether the library is there, and multiplies such sides as they lie.
 [[nodiscard]] bool takes_cublaslt(const ProductSpec& spec, const LtCall& call);
-// Queues the product on the launch's stream, without a bias: the library's own is added to what was rounded already. False:
-// it has no algorithm for it, and nothing was queued.
+// Queues the product on the launch's stream, without a bias: the library's own is added to what was rounded already.
+// False: it has no algorithm for it, and nothing was queued.
 [[nodiscard]] bool run_cublaslt(const Launch& launch, Place workspace, const ProductSpec& spec,
                                 const ProductCall& call);
 

@@ -1,8 +1,8 @@
 // What a kernel of this backend is: the entry that names it, and what it gets at launch.
 //
-// A file <op>.cpp defines `KernelList <op>_kernels()`, which the build finds; cu/<file>.cu holds the kernels themselves, over
-// cu/common.cuh. The runtime (plan.cpp) has checked what it hands over: descs against the op's signature, planes against
-// their buffers' bounds, counts against shapes. A kernel checks what `supports` can see.
+// A file <op>.cpp defines `KernelList <op>_kernels()`, which the build finds; cu/<file>.cu holds the kernels
+// themselves, over cu/common.cuh. The runtime (plan.cpp) has checked what it hands over: descs against the op's
+// signature, planes against their buffers' bounds, counts against shapes. A kernel checks what `supports` can see.
 #pragma once
 
 #include <array>
@@ -131,8 +131,8 @@ class Launch {
   [[nodiscard]] const tern_op_desc& planned() const;  // at its largest shapes
   [[nodiscard]] const Facts& device() const;
   [[nodiscard]] int variant() const;
-  // Host copies of `lengths` arguments; may be empty: the tensors hold the same. A launch that reads them, or counts, is
-  // run again when a captured graph is given other numbers: it may queue other sizes then, but the same kernels.
+  // Host copies of `lengths` arguments; may be empty: the tensors hold the same. A launch that reads them, or counts,
+  // is run again when a captured graph is given other numbers: it may queue other sizes then, but the same kernels.
   [[nodiscard]] std::span<const tern_host_array> arrays() const { return arrays_; }
   // The workspace, 256-byte aligned, from `offset` bytes on.
   [[nodiscard]] Place workspace(std::uint64_t offset = 0) const;
@@ -140,9 +140,9 @@ class Launch {
   [[nodiscard]] Call call(std::size_t i) const;
   // Sets bytes.
   void fill(Place place, std::uint8_t byte, std::uint64_t bytes) const;
-  // Queues what a vendor's library does: `queue` is given the stream, and throws Error where the library refuses. A captured
-  // graph keeps it as it is, so `identity` is bytes of all that it depends on (addresses, sizes, the algorithm): an update
-  // is taken only where they are the same.
+  // Queues what a vendor's library does: `queue` is given the stream, and throws Error where the library refuses. A
+  // captured graph keeps it as it is, so `identity` is bytes of all that it depends on (addresses, sizes, the
+  // algorithm): an update is taken only where they are the same.
   void library(const char* name, std::span<const std::byte> identity,
                const std::function<void(CUstream_st*)>& queue) const;
   [[nodiscard]] Stream& stream() const { return stream_; }
@@ -167,7 +167,7 @@ struct KernelEntry {
   std::uint64_t (*workspace)(const PlanDesc& desc);  // bytes; null: none
   Functions (*functions)(const PlanDesc& desc);      // what run calls; found in plan
   void (*run)(const Launch& launch);                 // throws Error, which becomes a status at the border
-  int variant = 0;  // of one source: a place in the file's own table of tile sizes
+  int variant = 0;                                   // of one source: a place in the file's own table of tile sizes
 };
 
 // Threads of a block in plain kernels, where threads have nothing to do with each other.

@@ -1,4 +1,5 @@
-// The narrow half of a low-rank adapter, with dropout: x is read once, and what dropout leaves of it lies in registers alone.
+// The narrow half of a low-rank adapter, with dropout: x is read once, and what dropout leaves of it lies in registers
+// alone.
 #include "backends/cuda/narrow.h"
 
 namespace tern::cuda {
@@ -84,10 +85,9 @@ void run_backward(const Launch& launch) {
   }
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_LORA_SHRINK, "lora_shrink", supports, workspace, functions, run},
-    {TERN_OP_LORA_SHRINK_BACKWARD, "lora_shrink_backward", supports_backward, workspace_backward, functions,
-     run_backward}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_LORA_SHRINK, "lora_shrink", supports, workspace, functions, run},
+                                    {TERN_OP_LORA_SHRINK_BACKWARD, "lora_shrink_backward", supports_backward,
+                                     workspace_backward, functions, run_backward}};
 
 }  // namespace
 

@@ -73,9 +73,9 @@ bool shapes_fit(const PlanDesc& desc, std::string& reason) {
   return check.ok();
 }
 
-constexpr int kLikely = -1;   // the variant that plan_product chooses
-constexpr int kLibrary = -2;  // cuBLASLt
-constexpr int kRounded = -3;  // sides of other dtypes rounded first, then by either
+constexpr int kLikely = -1;                // the variant that plan_product chooses
+constexpr int kLibrary = -2;               // cuBLASLt
+constexpr int kRounded = -3;               // sides of other dtypes rounded first, then by either
 constexpr std::int64_t kLibraryRows = 16;  // up to so many b is read by kernels of our own
 
 ProductPlan plan_of(const ProductSpec& spec, const Facts& facts, int variant) {

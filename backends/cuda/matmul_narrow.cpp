@@ -58,7 +58,8 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   check.that(sides.b.rows <= kMostRank, "neither side has at most 64 rows")
       .that(sides.a.tensor.dtype != TERN_F32, "the wide side is not of 16 bits");
   if (desc.variant == kShrink) {
-    return check.that(sides.a.column == 1 && sides.a.columns >= kLeastWidth, "the wide side doesn't lie along the sum").ok();
+    return check.that(sides.a.column == 1 && sides.a.columns >= kLeastWidth, "the wide side doesn't lie along the sum")
+        .ok();
   }
   return check.that(sides.a.row == 1 && sides.a.rows >= kLeastWidth, "the wide side doesn't lie across the sum").ok();
 }
@@ -79,8 +80,7 @@ Functions functions(const PlanDesc& /*desc*/) { return narrow_functions(); }
 
 void run(const Launch& launch) {
   const auto& attrs = launch.attr<tern_matmul_attrs>();
-  const Sides plain = sides_of(
-      [&](int i) { return matrix_of(launch[i]); }, attrs);
+  const Sides plain = sides_of([&](int i) { return matrix_of(launch[i]); }, attrs);
   NarrowProducts products(launch, 0, launch.workspace());
   if (launch.variant() == kExpand) return products.expand(plain.a, plain.b.turned(), plain.out, attrs.alpha);
   // As planned: how many rows there are now must not change which side is which.
@@ -91,10 +91,9 @@ void run(const Launch& launch) {
   products.reduce(sides.b.turned(), sides.a.turned(), sides.out.turned(), attrs.alpha);
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_MATMUL, "narrow_shrink", supports, workspace, functions, run, kShrink},
-    {TERN_OP_MATMUL, "narrow_expand", supports, workspace, functions, run, kExpand},
-    {TERN_OP_MATMUL, "narrow_reduce", supports, workspace, functions, run, kReduce}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_MATMUL, "narrow_shrink", supports, workspace, functions, run, kShrink},
+                                    {TERN_OP_MATMUL, "narrow_expand", supports, workspace, functions, run, kExpand},
+                                    {TERN_OP_MATMUL, "narrow_reduce", supports, workspace, functions, run, kReduce}};
 
 }  // namespace
 

@@ -20,9 +20,7 @@ constexpr std::int64_t kPanelStep = 256;  // outputs of a panel are a multiple
 enum Variant { few, panels, numbers };
 
 bool is_forward(const tern_op_desc& op) { return static_cast<const tern_matmul_q_attrs*>(op.attrs)->transpose_w != 0; }
-tern_compute compute_of(const tern_op_desc& op) {
-  return static_cast<const tern_matmul_q_attrs*>(op.attrs)->compute;
-}
+tern_compute compute_of(const tern_op_desc& op) { return static_cast<const tern_matmul_q_attrs*>(op.attrs)->compute; }
 
 // The product by the whole weight, which lies as numbers.
 ProductSpec whole_spec(const tern_op_desc& op) {
@@ -104,9 +102,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   return check.that(desc.variant == needed, "another kernel has these sizes").ok();
 }
 
-ProductSpec spec_of(const tern_op_desc& op, int variant) {
-  return variant == panels ? panel_spec(op) : whole_spec(op);
-}
+ProductSpec spec_of(const tern_op_desc& op, int variant) { return variant == panels ? panel_spec(op) : whole_spec(op); }
 
 std::uint64_t workspace(const PlanDesc& desc) {
   if (desc.variant == few) return 0;
@@ -174,10 +170,9 @@ void run(const Launch& launch) {
   }
 }
 
-constexpr KernelEntry kKernels[] = {
-    {TERN_OP_MATMUL_Q, "few_rows", supports, workspace, functions, run, few},
-    {TERN_OP_MATMUL_Q, "panels", supports, workspace, functions, run, panels},
-    {TERN_OP_MATMUL_Q, "numbers", supports, workspace, functions, run, numbers}};
+constexpr KernelEntry kKernels[] = {{TERN_OP_MATMUL_Q, "few_rows", supports, workspace, functions, run, few},
+                                    {TERN_OP_MATMUL_Q, "panels", supports, workspace, functions, run, panels},
+                                    {TERN_OP_MATMUL_Q, "numbers", supports, workspace, functions, run, numbers}};
 
 }  // namespace
 

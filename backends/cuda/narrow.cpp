@@ -43,7 +43,8 @@ Sizes sizes_of(const Matrix& large, std::int64_t rank, float alpha) {
 
 // Parts of a sum over rows, at most: as many as fill the device, and no more for fewer rows.
 std::int64_t most_parts(std::int64_t rows, std::int64_t width, std::int64_t rank, const Facts& facts) {
-  const std::int64_t across = std::max<std::int64_t>(parts_of(width, kThreads * kVector) * parts_of(rank, kRankGroup), 1);
+  const std::int64_t across =
+      std::max<std::int64_t>(parts_of(width, kThreads * kVector) * parts_of(rank, kRankGroup), 1);
   return std::clamp<std::int64_t>(facts.multiprocessors * kBlocksEach / across, 1,
                                   std::max<std::int64_t>(parts_of(rows, kLeastRows), 1));
 }
@@ -81,7 +82,8 @@ void NarrowProducts::shrink(const Matrix& large, const Matrix& narrow, const Mat
   const Place side = lay(narrow, sizes.rank, sizes.pitch);
   Call call = launch_.call(first_ + kShrink);
   call.arg(large.tensor).arg(side).arg(out.tensor).arg(sizes).arg(drop);
-  call.run({parts_of(large.rows, kShrinkRows * kShrinkThreads / 32), sizes.rank / kRankGroup, 1}, {kShrinkThreads, 1, 1});
+  call.run({parts_of(large.rows, kShrinkRows * kShrinkThreads / 32), sizes.rank / kRankGroup, 1},
+           {kShrinkThreads, 1, 1});
 }
 
 void NarrowProducts::expand(const Matrix& left, const Matrix& right, const Matrix& large, float alpha,

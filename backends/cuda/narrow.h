@@ -1,4 +1,5 @@
-// Products with a narrow side, as cu/narrow.cu has them: what matmul and an adapter's products have in common. All in fp32.
+// Products with a narrow side, as cu/narrow.cu has them: what matmul and an adapter's products have in common. All in
+// fp32.
 #pragma once
 
 #include "backends/cuda/dropping.h"
@@ -20,7 +21,8 @@ struct Matrix {
 // Of a tensor of rank 2.
 [[nodiscard]] Matrix matrix_of(const TensorView& view);
 
-// Queues these products on a launch. Functions: narrow_functions(), from `first` on; workspace: narrow_bytes from `begin`.
+// Queues these products on a launch. Functions: narrow_functions(), from `first` on; workspace: narrow_bytes from
+// `begin`.
 class NarrowProducts {
  public:
   NarrowProducts(const Launch& launch, std::size_t first, Place begin) : launch_(launch), first_(first), next_(begin) {}

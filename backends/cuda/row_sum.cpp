@@ -5,9 +5,9 @@
 namespace tern::cuda {
 namespace {
 
-constexpr std::int64_t kMostParts = 64;   // of the rows, where columns are summed
-constexpr std::int64_t kLeastRows = 64;   // of a part
-constexpr std::int64_t kColumns = 256;    // of a block
+constexpr std::int64_t kMostParts = 64;  // of the rows, where columns are summed
+constexpr std::int64_t kLeastRows = 64;  // of a part
+constexpr std::int64_t kColumns = 256;   // of a block
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   const int axis = desc.attrs<tern_row_sum_attrs>().axis;

@@ -55,26 +55,46 @@ bool expands_planes(const tern_tensor_desc& weight, std::string& reason) {
 
 const char* name_of(tern_packing packing) {
   switch (packing) {
-    case TERN_PACK_GGUF_Q4_0: return "Q4_0";
-    case TERN_PACK_GGUF_Q4_1: return "Q4_1";
-    case TERN_PACK_GGUF_Q8_0: return "Q8_0";
-    case TERN_PACK_GGUF_Q5_0: return "Q5_0";
-    case TERN_PACK_GGUF_Q5_1: return "Q5_1";
-    case TERN_PACK_GGUF_Q4_K: return "Q4_K";
-    case TERN_PACK_GGUF_Q6_K: return "Q6_K";
-    case TERN_PACK_GGUF_Q2_K: return "Q2_K";
-    case TERN_PACK_GGUF_Q3_K: return "Q3_K";
-    case TERN_PACK_GGUF_Q5_K: return "Q5_K";
-    case TERN_PACK_GGUF_IQ4_NL: return "IQ4_NL";
-    case TERN_PACK_GGUF_IQ4_XS: return "IQ4_XS";
-    case TERN_PACK_GGUF_MXFP4: return "MXFP4";
-    case TERN_PACK_ROW_INT8: return "ROW_INT8";
-    case TERN_PACK_AWQ_INT4: return "AWQ_INT4";
-    case TERN_PACK_GPTQ_INT4: return "GPTQ_INT4";
-    case TERN_PACK_F8_BLOCK: return "F8_BLOCK";
-    case TERN_PACK_NF4: return "NF4";
-    case TERN_PACK_FP4: return "FP4";
-    default: return "numbers";
+    case TERN_PACK_GGUF_Q4_0:
+      return "Q4_0";
+    case TERN_PACK_GGUF_Q4_1:
+      return "Q4_1";
+    case TERN_PACK_GGUF_Q8_0:
+      return "Q8_0";
+    case TERN_PACK_GGUF_Q5_0:
+      return "Q5_0";
+    case TERN_PACK_GGUF_Q5_1:
+      return "Q5_1";
+    case TERN_PACK_GGUF_Q4_K:
+      return "Q4_K";
+    case TERN_PACK_GGUF_Q6_K:
+      return "Q6_K";
+    case TERN_PACK_GGUF_Q2_K:
+      return "Q2_K";
+    case TERN_PACK_GGUF_Q3_K:
+      return "Q3_K";
+    case TERN_PACK_GGUF_Q5_K:
+      return "Q5_K";
+    case TERN_PACK_GGUF_IQ4_NL:
+      return "IQ4_NL";
+    case TERN_PACK_GGUF_IQ4_XS:
+      return "IQ4_XS";
+    case TERN_PACK_GGUF_MXFP4:
+      return "MXFP4";
+    case TERN_PACK_ROW_INT8:
+      return "ROW_INT8";
+    case TERN_PACK_AWQ_INT4:
+      return "AWQ_INT4";
+    case TERN_PACK_GPTQ_INT4:
+      return "GPTQ_INT4";
+    case TERN_PACK_F8_BLOCK:
+      return "F8_BLOCK";
+    case TERN_PACK_NF4:
+      return "NF4";
+    case TERN_PACK_FP4:
+      return "FP4";
+    default:
+      return "numbers";
   }
 }
 

@@ -1,7 +1,7 @@
 // What stands in front of every kernel. nvcc compiles these files; a C++ compiler compiles them too, over
-// tests/fakes/cuda/emulated.h, so that the fake of the driver runs the same kernels on the host. So a kernel keeps to what is
-// here: KERNEL, SHARED, DYNAMIC_SHARED, block_sum and the like, __syncthreads, __syncwarp, __shfl_*_sync over a full warp,
-// and what cu/tensor_cores.cuh has of the matrix units.
+// tests/fakes/cuda/emulated.h, so that the fake of the driver runs the same kernels on the host. So a kernel keeps to
+// what is here: KERNEL, SHARED, DYNAMIC_SHARED, block_sum and the like, __syncthreads, __syncwarp, __shfl_*_sync over a
+// full warp, and what cu/tensor_cores.cuh has of the matrix units.
 #pragma once
 
 #ifdef __CUDACC__
@@ -23,16 +23,16 @@
 
 // ---------------------------------------------------------------- launches that overlap (Call::overlapped)
 #ifdef __CUDACC__
-// Until what was queued before this kernel is over and its memory can be seen. Every thread of a kernel that is launched
-// overlapped calls it, before it reads or writes what others may: weights may be brought to the cache before.
+// Until what was queued before this kernel is over and its memory can be seen. Every thread of a kernel that is
+// launched overlapped calls it, before it reads or writes what others may: weights may be brought to the cache before.
 DEVICE void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 // What is queued after this kernel may be started from here on; it waits for this kernel's end all the same. Only after
-// wait_for_previous(): on an H200, where kernels let the next one start before they had waited, a chain of them read what
-// the kernel before the one before them had not written yet.
+// wait_for_previous(): on an H200, where kernels let the next one start before they had waited, a chain of them read
+// what the kernel before the one before them had not written yet.
 DEVICE void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -56,8 +56,9 @@ typedef unsigned int uint;
 typedef unsigned long ulong;
 
 // ---------------------------------------------------------------- arguments
-// DeviceTensor of kernel.h. The dtype is known at launch, the same for all threads: a branch by it costs little where memory
-// is waited for. Kernels that compute are templates of their dtypes instead, with a KERNEL for each that is used.
+// DeviceTensor of kernel.h. The dtype is known at launch, the same for all threads: a branch by it costs little where
+// memory is waited for. Kernels that compute are templates of their dtypes instead, with a KERNEL for each that is
+// used.
 struct Tensor {
   uchar* at;
   int dtype;
@@ -159,8 +160,8 @@ DEVICE void walk_over(const Walk& walk, Step&& step) {
 }
 
 // ---------------------------------------------------------------- reductions
-// Sums of a warp and of a block, in a fixed order, so they have the same bits each time. Every thread calls it and gets the
-// result; blocks are one-dimensional, of whole warps. `scratch` is shared, float[32].
+// Sums of a warp and of a block, in a fixed order, so they have the same bits each time. Every thread calls it and gets
+// the result; blocks are one-dimensional, of whole warps. `scratch` is shared, float[32].
 DEVICE float warp_sum(float value) {
   UNROLL for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
   return value;

@@ -146,8 +146,8 @@ DEVICE void eight_over(const Dense& dense, const Tensor (&given)[tensors], const
 }
 
 // Calls step(x) for each element that this thread has. x[t] is that of the t-th tensor: where `reads` has bit t it
-// comes from memory (0 where the tensor is absent); where `writes` has it, it goes there afterwards, replacing or adding
-// as the op asked. `fixed`: the tensors' dtypes are in the kernel already, and need no copies of its code.
+// comes from memory (0 where the tensor is absent); where `writes` has it, it goes there afterwards, replacing or
+// adding as the op asked. `fixed`: the tensors' dtypes are in the kernel already, and need no copies of its code.
 template <int tensors, uint reads, uint writes, bool fixed = false, typename Step>
 DEVICE void dense_over(const Dense& dense, const Tensor (&of)[tensors], Step&& step) {
   const long unit = static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x;

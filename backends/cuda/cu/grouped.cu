@@ -1,5 +1,5 @@
-// The gradients of experts' biases. `offsets`: expert e has the rows from offsets[e] to offsets[e + 1]; row i of a tensor
-// is its row i / parts, part i % parts.
+// The gradients of experts' biases. `offsets`: expert e has the rows from offsets[e] to offsets[e + 1]; row i of a
+// tensor is its row i / parts, part i % parts.
 #include "backends/cuda/cu/product.cuh"
 
 // dbias[e] = sum of dy over its rows: 32 columns to a block, whose warps share the rows.

@@ -1,6 +1,6 @@
-// Products with a narrow side: a matrix large [rows, width] by one of a few rows or columns, as adapters of low rank have
-// them. In fp32 arithmetic; of a few rows the large matrix's memory is what takes time. The narrow sides are laid into the
-// workspace as fp32 first, their rank filled up with zeros to whole groups of RANKS.
+// Products with a narrow side: a matrix large [rows, width] by one of a few rows or columns, as adapters of low rank
+// have them. In fp32 arithmetic; of a few rows the large matrix's memory is what takes time. The narrow sides are laid
+// into the workspace as fp32 first, their rank filled up with zeros to whole groups of RANKS.
 #include "backends/cuda/cu/divide.cuh"
 #include "backends/cuda/cu/dropout.cuh"
 
@@ -29,8 +29,8 @@ KERNEL(narrow_lay)(Tensor from, float* to, LaySizes s) {
   to[row * s.filled_columns + column] = inside ? get(from, row * s.from[0] + column * s.from[1]) : 0.0f;
 }
 
-// out[row, r] = alpha sum over c of dropout(large)[row, c] narrow[r, c]. A warp has ROWS rows, and of the ranks the group
-// blockIdx.y; its lanes share the columns.
+// out[row, r] = alpha sum over c of dropout(large)[row, c] narrow[r, c]. A warp has ROWS rows, and of the ranks the
+// group blockIdx.y; its lanes share the columns.
 template <int rows>
 DEVICE void narrow_shrink_rows(const Tensor& large, const float* narrow, const Tensor& out, const NarrowSizes& s,
                                const Dropping& drop) {
@@ -108,8 +108,8 @@ KERNEL_BOUNDED(narrow_expand, 128, 4)
   }
 }
 
-// partial [part, rank, width]: the sum over the part's rows of left[row, r] dropout(large)[row, c]. A thread has W columns
-// and the ranks of group blockIdx.z.
+// partial [part, rank, width]: the sum over the part's rows of left[row, r] dropout(large)[row, c]. A thread has W
+// columns and the ranks of group blockIdx.z.
 KERNEL_BOUNDED(narrow_reduce, 128, 3)
 (const float* left_side, Tensor large, float* partial, NarrowSizes s, Dropping drop) {
   const long c = (static_cast<long>(blockIdx.x) * blockDim.x + threadIdx.x) * W, left = s.width - c;

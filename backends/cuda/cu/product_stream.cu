@@ -14,7 +14,8 @@ DEVICE void multiply_words(float (&d)[4], uint a0, uint a1, uint a2, uint a3, ui
   }
 }
 
-// The first of what the block reads of b, towards the cache, while a may still be in the making: up to 4 kB of each row.
+// The first of what the block reads of b, towards the cache, while a may still be in the making: up to 4 kB of each
+// row.
 template <int columns>
 DEVICE void bring_nearer(const Product& p, const Work& work, const ushort* b) {
   constexpr int kLine = 64, kLines = 32;  // elements; of a row
@@ -25,8 +26,9 @@ DEVICE void bring_nearer(const Product& p, const Work& work, const ushort* b) {
   }
 }
 
-// 8 `row_blocks` rows of a by 16 `column_blocks` of b. The eight warps share the sum: each takes `unroll` steps of 32 in
-// turn. In a step a lane has eight neighbours along the sum, which no fragment has: but both sides are out of order alike.
+// 8 `row_blocks` rows of a by 16 `column_blocks` of b. The eight warps share the sum: each takes `unroll` steps of 32
+// in turn. In a step a lane has eight neighbours along the sum, which no fragment has: but both sides are out of order
+// alike.
 template <int type, int row_blocks, int column_blocks, int unroll>
 DEVICE void product_stream(const Product& p, float* room) {
   constexpr int kWarps = 8, kRows = 8 * row_blocks, kColumns = 16 * column_blocks, kStep = 32 * unroll;

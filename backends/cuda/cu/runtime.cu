@@ -1,8 +1,8 @@
 // What the runtime itself launches.
 #include "backends/cuda/cu/common.cuh"
 
-// Stands in a captured graph for a launch of no blocks. It may take the place of one that began early: what comes behind it
-// is still to find everything before it done.
+// Stands in a captured graph for a launch of no blocks. It may take the place of one that began early: what comes
+// behind it is still to find everything before it done.
 KERNEL(nothing)() { wait_for_previous(); }
 
 // Sets bytes: 16 at a time where the place and the number allow it.

@@ -1,6 +1,6 @@
-// The matrix units (mma.sync, since sm_80), the loads that feed them, and copies that go on beside the arithmetic. Layouts of
-// fragments are those of the PTX ISA, "Warp-level matrix instructions". tests/fakes/cuda/emulated.h has the same functions
-// for the host.
+// The matrix units (mma.sync, since sm_80), the loads that feed them, and copies that go on beside the arithmetic.
+// Layouts of fragments are those of the PTX ISA, "Warp-level matrix instructions". tests/fakes/cuda/emulated.h has the
+// same functions for the host.
 #pragma once
 
 #include "backends/cuda/cu/common.cuh"
@@ -17,9 +17,10 @@ DEVICE Words4 load_once(const void* global) { return *static_cast<const Words4*>
 #endif
 
 #ifdef __CUDACC__
-// d [16, 8] += a [16, 16] b [16, 8]. A lane holds of a the rows lane / 4 and + 8, of the columns 2 (lane % 4) and + 8 two
-// neighbours each: a[0] (row, low), a[1] (row + 8, low), a[2] (row, high), a[3] (row + 8, high); of b the column lane / 4, of
-// the rows 2 (lane % 4) and + 8 two each; of d rows lane / 4 (d[0], d[1]) and + 8 (d[2], d[3]), columns 2 (lane % 4) and + 1.
+// d [16, 8] += a [16, 16] b [16, 8]. A lane holds of a the rows lane / 4 and + 8, of the columns 2 (lane % 4) and + 8
+// two neighbours each: a[0] (row, low), a[1] (row + 8, low), a[2] (row, high), a[3] (row + 8, high); of b the column
+// lane / 4, of the rows 2 (lane % 4) and + 8 two each; of d rows lane / 4 (d[0], d[1]) and + 8 (d[2], d[3]), columns 2
+// (lane % 4) and + 1.
 DEVICE void mma_bf16(float (&d)[4], const uint (&a)[4], const uint (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -30,8 +31,8 @@ DEVICE void mma_f16(float (&d)[4], const uint (&a)[4], const uint (&b)[2]) {
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// Four 8 x 8 matrices of 16-bit elements from shared memory: lanes 8 i to 8 i + 7 give the addresses of the i-th's rows, of
-// 16 bytes each; r[i] gets of its row lane / 4 the columns 2 (lane % 4) and + 1. Transposed: of its column.
+// Four 8 x 8 matrices of 16-bit elements from shared memory: lanes 8 i to 8 i + 7 give the addresses of the i-th's
+// rows, of 16 bytes each; r[i] gets of its row lane / 4 the columns 2 (lane % 4) and + 1. Transposed: of its column.
 DEVICE void ldmatrix_x4(uint (&r)[4], const void* row) {
   const uint at = static_cast<uint>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

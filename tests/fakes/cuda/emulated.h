@@ -1,5 +1,5 @@
-// CUDA C++ as far as backends/cuda/cu uses it, for a C++ compiler of the host: cu/common.cuh includes this where nvcc doesn't
-// compile. Threads of a block are fibers (emulator/block.h).
+// CUDA C++ as far as backends/cuda/cu uses it, for a C++ compiler of the host: cu/common.cuh includes this where nvcc
+// doesn't compile. Threads of a block are fibers (emulator/block.h).
 #pragma once
 
 #include <math.h>

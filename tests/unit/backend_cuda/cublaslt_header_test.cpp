@@ -1,5 +1,5 @@
-// cuBLASLt's interface as backends/cuda/cublaslt.h declares it, against the real header where that is installed. If this
-// fails, the library is told another product than was asked.
+// cuBLASLt's interface as backends/cuda/cublaslt.h declares it, against the real header where that is installed. If
+// this fails, the library is told another product than was asked.
 #include "backends/cuda/cublaslt.h"
 
 #include <gtest/gtest.h>

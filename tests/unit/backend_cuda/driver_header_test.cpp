@@ -22,25 +22,25 @@ constexpr long k_CU_MEMHOSTREGISTER_READ_ONLY = tern::cuda::CU_MEMHOSTREGISTER_R
 #define TERN_SAME_FUNCTIONS(X)                                                                                         \
   X(Init, cuInit)                                                                                                      \
   X(DriverGetVersion, cuDriverGetVersion)                                                                              \
-  X(GetErrorName, cuGetErrorName) X(GetErrorString, cuGetErrorString) X(DeviceGetCount, cuDeviceGetCount) X(           \
-      DeviceGet, cuDeviceGet) X(DeviceGetName, cuDeviceGetName) X(DeviceGetPCIBusId, cuDeviceGetPCIBusId)              \
-      X(DeviceGetAttribute, cuDeviceGetAttribute) X(DeviceTotalMem, cuDeviceTotalMem) X(                               \
-          DeviceCanAccessPeer, cuDeviceCanAccessPeer) X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)              \
-          X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease) X(CtxSetCurrent, cuCtxSetCurrent) X(                   \
-              CtxGetCurrent, cuCtxGetCurrent) X(CtxSynchronize, cuCtxSynchronize) X(CtxEnablePeerAccess,               \
-                                                                                    cuCtxEnablePeerAccess)             \
-              X(MemGetInfo, cuMemGetInfo) X(MemAlloc, cuMemAlloc) X(MemFree, cuMemFree) X(                             \
-                  MemHostAlloc, cuMemHostAlloc) X(MemFreeHost, cuMemFreeHost) X(MemHostRegister, cuMemHostRegister)    \
-                  X(MemHostUnregister, cuMemHostUnregister) X(MemHostGetDevicePointer, cuMemHostGetDevicePointer) X(   \
-                      MemAddressReserve, cuMemAddressReserve) X(MemAddressFree, cuMemAddressFree)                      \
-                      X(MemGetAllocationGranularity, cuMemGetAllocationGranularity) X(MemCreate, cuMemCreate) X(       \
-                          MemRelease, cuMemRelease) X(MemMap, cuMemMap) X(MemUnmap, cuMemUnmap) X(MemSetAccess,        \
-                                                                                                  cuMemSetAccess)      \
-                          X(IpcGetMemHandle, cuIpcGetMemHandle) X(IpcOpenMemHandle, cuIpcOpenMemHandle) X(             \
-                              IpcCloseMemHandle, cuIpcCloseMemHandle) X(MemcpyHtoDAsync, cuMemcpyHtoDAsync)            \
-                              X(MemcpyDtoHAsync, cuMemcpyDtoHAsync) X(MemcpyDtoDAsync, cuMemcpyDtoDAsync) X(           \
-                                  MemcpyPeerAsync, cuMemcpyPeerAsync) X(MemsetD8Async, cuMemsetD8Async)                \
-                                  X(StreamCreateWithPriority, cuStreamCreateWithPriority)                              \
+  X(GetErrorName, cuGetErrorName)                                                                                      \
+  X(GetErrorString, cuGetErrorString) X(DeviceGetCount, cuDeviceGetCount) X(DeviceGet, cuDeviceGet) X(                 \
+      DeviceGetName, cuDeviceGetName) X(DeviceGetPCIBusId, cuDeviceGetPCIBusId) X(DeviceGetAttribute,                  \
+                                                                                  cuDeviceGetAttribute)                \
+      X(DeviceTotalMem, cuDeviceTotalMem) X(DeviceCanAccessPeer, cuDeviceCanAccessPeer) X(                             \
+          DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease)      \
+          X(CtxSetCurrent, cuCtxSetCurrent) X(CtxGetCurrent, cuCtxGetCurrent) X(CtxSynchronize, cuCtxSynchronize) X(   \
+              CtxEnablePeerAccess, cuCtxEnablePeerAccess) X(MemGetInfo, cuMemGetInfo) X(MemAlloc, cuMemAlloc)          \
+              X(MemFree, cuMemFree) X(MemHostAlloc, cuMemHostAlloc) X(MemFreeHost, cuMemFreeHost) X(                   \
+                  MemHostRegister, cuMemHostRegister) X(MemHostUnregister, cuMemHostUnregister)                        \
+                  X(MemHostGetDevicePointer, cuMemHostGetDevicePointer) X(MemAddressReserve, cuMemAddressReserve) X(   \
+                      MemAddressFree, cuMemAddressFree) X(MemGetAllocationGranularity, cuMemGetAllocationGranularity)  \
+                      X(MemCreate, cuMemCreate) X(MemRelease, cuMemRelease) X(MemMap, cuMemMap) X(                     \
+                          MemUnmap, cuMemUnmap) X(MemSetAccess, cuMemSetAccess) X(IpcGetMemHandle, cuIpcGetMemHandle)  \
+                          X(IpcOpenMemHandle, cuIpcOpenMemHandle) X(IpcCloseMemHandle, cuIpcCloseMemHandle)            \
+                              X(MemcpyHtoDAsync, cuMemcpyHtoDAsync) X(MemcpyDtoHAsync, cuMemcpyDtoHAsync) X(           \
+                                  MemcpyDtoDAsync, cuMemcpyDtoDAsync) X(MemcpyPeerAsync, cuMemcpyPeerAsync)            \
+                                  X(MemsetD8Async, cuMemsetD8Async) X(StreamCreateWithPriority,                        \
+                                                                      cuStreamCreateWithPriority)                      \
                                       X(CtxGetStreamPriorityRange, cuCtxGetStreamPriorityRange) X(                     \
                                           StreamDestroy, cuStreamDestroy) X(StreamSynchronize, cuStreamSynchronize)    \
                                           X(StreamQuery, cuStreamQuery) X(StreamWaitEvent, cuStreamWaitEvent) X(       \
@@ -63,10 +63,11 @@ constexpr long k_CU_MEMHOSTREGISTER_READ_ONLY = tern::cuda::CU_MEMHOSTREGISTER_R
 #define TERN_SAME_NUMBERS(X)                                                                                           \
   X(CUDA_SUCCESS)                                                                                                      \
   X(CUDA_ERROR_INVALID_VALUE)                                                                                          \
-  X(CUDA_ERROR_OUT_OF_MEMORY) X(CUDA_ERROR_NOT_INITIALIZED) X(CUDA_ERROR_STUB_LIBRARY) X(CUDA_ERROR_NO_DEVICE) X(      \
-      CUDA_ERROR_INVALID_DEVICE) X(CUDA_ERROR_INVALID_IMAGE) X(CUDA_ERROR_INVALID_CONTEXT)                             \
-      X(CUDA_ERROR_NO_BINARY_FOR_GPU) X(CUDA_ERROR_ECC_UNCORRECTABLE) X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION) X(         \
-          CUDA_ERROR_INVALID_HANDLE) X(CUDA_ERROR_NOT_FOUND) X(CUDA_ERROR_NOT_READY) X(CUDA_ERROR_ILLEGAL_ADDRESS)     \
+  X(CUDA_ERROR_OUT_OF_MEMORY)                                                                                          \
+  X(CUDA_ERROR_NOT_INITIALIZED) X(CUDA_ERROR_STUB_LIBRARY) X(CUDA_ERROR_NO_DEVICE) X(CUDA_ERROR_INVALID_DEVICE) X(     \
+      CUDA_ERROR_INVALID_IMAGE) X(CUDA_ERROR_INVALID_CONTEXT) X(CUDA_ERROR_NO_BINARY_FOR_GPU)                          \
+      X(CUDA_ERROR_ECC_UNCORRECTABLE) X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION) X(CUDA_ERROR_INVALID_HANDLE) X(            \
+          CUDA_ERROR_NOT_FOUND) X(CUDA_ERROR_NOT_READY) X(CUDA_ERROR_ILLEGAL_ADDRESS)                                  \
           X(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) X(CUDA_ERROR_LAUNCH_TIMEOUT) X(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED) \
               X(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED) X(CUDA_ERROR_LAUNCH_FAILED) X(CUDA_ERROR_NOT_SUPPORTED) X(  \
                   CUDA_ERROR_SYSTEM_NOT_READY) X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)                                    \

@@ -79,7 +79,8 @@ void store(std::byte* at, cudaDataType_t type, std::int64_t i, float value) {
   if (type == CUDA_R_16BF) {
     std::uint32_t wide = 0;
     std::memcpy(&wide, &value, 4);
-    bits = static_cast<std::uint16_t>(std::isnan(value) ? wide >> 16 | 0x40U : (wide + 0x7fffU + (wide >> 16 & 1U)) >> 16);
+    bits =
+        static_cast<std::uint16_t>(std::isnan(value) ? wide >> 16 | 0x40U : (wide + 0x7fffU + (wide >> 16 & 1U)) >> 16);
   }
   std::memcpy(at + i * 2, &bits, 2);
 }
@@ -137,7 +138,8 @@ cublasStatus_t take(T& field, const void* value, std::size_t bytes) {
 cublasStatus_t queue(const Job& job, CUstream stream) {
   using Function = CUresult (*)(CUstream, void (*)(void*), void*);
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  static const auto launch = reinterpret_cast<Function>(library != nullptr ? dlsym(library, "cuLaunchHostFunc") : nullptr);
+  static const auto launch =
+      reinterpret_cast<Function>(library != nullptr ? dlsym(library, "cuLaunchHostFunc") : nullptr);
   static std::mutex mutex;
   static std::deque<Job> jobs;
   if (launch == nullptr) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -175,8 +177,10 @@ cublasStatus_t MatmulDescSetAttribute(cublasLtMatmulDesc_t desc, cublasLtMatmulD
                                       const void* value, std::size_t bytes) {
   if (desc == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA: return take(desc->a, value, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSB: return take(desc->b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return take(desc->a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return take(desc->b, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -187,8 +191,10 @@ cublasStatus_t MatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t
   if (layout == nullptr || !known || rows == 0 || columns == 0 || stride < static_cast<std::int64_t>(rows)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  *layout = new cublasLtMatrixLayoutOpaque{
-      .type = type, .rows = static_cast<std::int64_t>(rows), .columns = static_cast<std::int64_t>(columns), .stride = stride};
+  *layout = new cublasLtMatrixLayoutOpaque{.type = type,
+                                           .rows = static_cast<std::int64_t>(rows),
+                                           .columns = static_cast<std::int64_t>(columns),
+                                           .stride = stride};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t MatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
@@ -199,8 +205,10 @@ cublasStatus_t MatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtM
                                         const void* value, std::size_t bytes) {
   if (layout == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   switch (attribute) {
-    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT: return take(layout->batch, value, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET: return take(layout->batch_stride, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      return take(layout->batch, value, bytes);
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      return take(layout->batch_stride, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -218,8 +226,10 @@ cublasStatus_t MatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preferenc
                                             std::size_t bytes) {
   if (preference == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   switch (attribute) {
-    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES: return take(preference->workspace, value, bytes);
-    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK: return take(preference->reduction, value, bytes);
+    case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
+      return take(preference->workspace, value, bytes);
+    case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
+      return take(preference->reduction, value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
@@ -264,9 +274,21 @@ cublasStatus_t Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const 
   for (int i = 0; i < 4; ++i) good = good && places[i] != nullptr && aligned(places[i], chosen.alignment[i]);
   good = good && workspace != nullptr && aligned(workspace, 256) && workspace_bytes >= chosen.workspace;
   if (!good) return CUBLAS_STATUS_INVALID_VALUE;
-  Job job{*desc, *a_layout, *b_layout, *c_layout, *d_layout, static_cast<const std::byte*>(a),
-          static_cast<const std::byte*>(b), static_cast<const std::byte*>(c), static_cast<std::byte*>(d),
-          static_cast<std::byte*>(workspace), 0.0F, 0.0F, sizes.m, sizes.n, sizes.k};
+  Job job{*desc,
+          *a_layout,
+          *b_layout,
+          *c_layout,
+          *d_layout,
+          static_cast<const std::byte*>(a),
+          static_cast<const std::byte*>(b),
+          static_cast<const std::byte*>(c),
+          static_cast<std::byte*>(d),
+          static_cast<std::byte*>(workspace),
+          0.0F,
+          0.0F,
+          sizes.m,
+          sizes.n,
+          sizes.k};
   std::memcpy(&job.alpha, alpha, sizeof job.alpha);
   std::memcpy(&job.beta, beta, sizeof job.beta);
   return queue(job, stream);
