@@ -17,8 +17,8 @@
   extern __shared__ __align__(128) unsigned char shared_of_call[]; \
   type* const name = reinterpret_cast<type*>(shared_of_call)
 #define UNROLL _Pragma("unroll")
-#else
-#include "tests/fakes/cuda/emulated.h"
+#elif !defined(KERNEL)
+#error "a C++ compiler takes this file behind tests/fakes/cuda/emulated.h alone"
 #endif
 
 // ---------------------------------------------------------------- launches that overlap (Call::overlapped)
