@@ -18,6 +18,7 @@
 #include "backends/cuda/facts.h"
 #include "tern/accel.h"
 #include "tern/accel_ops.h"
+#include "tern/plugin/packing.h"
 
 namespace tern::cuda {
 
@@ -173,14 +174,9 @@ struct KernelEntry {
 // Threads of a block in plain kernels, where threads have nothing to do with each other.
 inline constexpr std::int64_t kPlainThreads = 128;
 
-// How a one-plane packing interleaves: so many elements in so many bytes. {0, 0}: it isn't one.
-struct PackingBlock {
-  std::int64_t elements;
-  std::int64_t bytes;
-};
-[[nodiscard]] PackingBlock packing_block(tern_packing packing);
-// Bytes that a plane of a tensor must have; 0: none, or not known (planes of scales, which their kernels check).
-[[nodiscard]] std::uint64_t plane_bytes(const tern_tensor_desc& desc, int plane);
+using tern_plugin::packing_block;
+using tern_plugin::PackingBlock;
+using tern_plugin::plane_bytes;
 
 // Every kernel, the preferred ones of an op first. Defined in kernels.cpp.
 [[nodiscard]] std::span<const KernelEntry* const> kernel_entries();

@@ -46,7 +46,7 @@ def median_seconds(work, repeats=10):
     return statistics.median(times)
 
 
-def rates():
+def rates(_tern):
     """What the card does at best: bytes read and written of a copy, and bf16 products of random numbers."""
     source = torch.randn(2 << 30, device="cuda", dtype=torch.bfloat16)
     target = torch.empty_like(source)
@@ -132,7 +132,7 @@ def tern_run(tern, *words):
     return done.stdout + done.stderr
 
 
-def infer(tern, measured):
+def infer(tern):
     folder, shape = model("7b")
     torch.cuda.empty_cache()
     found = {}
@@ -172,18 +172,18 @@ def training(tern, shape_name, words, flops_a_token):
             "lines": lines[-4:], "tail": text[-1500:]}
 
 
-def train(tern, measured):
+def train(tern):
     # No gradients of the frozen weights: 2 forward, 2 backward.
     return training(tern, "7b", ["--train_type", "lora", "--gradient_checkpointing",
                                  os.environ.get("CHECKPOINTING", "false")], 4)
 
 
-def full(tern, measured):
+def full(tern):
     return training(tern, "1.5b", ["--train_type", "full", "--gradient_checkpointing",
                                    os.environ.get("CHECKPOINTING", "false")], 6)
 
 
-def peer(tern, measured):
+def peer(_tern):
     """Seconds of a training step and of a decoding step of transformers and PEFT on the same weights."""
     import peft
     import transformers
@@ -227,7 +227,7 @@ def main():
     for name in parts:
         begin = time.time()
         try:
-            found[name] = rates() if name == "rates" else globals()[name](tern, found)
+            found[name] = globals()[name](tern)
         except Exception as error:  # noqa: BLE001 (told below; a failing part must not cost the others their time)
             found[name] = {"failed": repr(error)[:3000]}
         found[name]["part_seconds"] = time.time() - begin

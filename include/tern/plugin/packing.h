@@ -1,10 +1,20 @@
-// How many bytes the planes of a tensor have.
-#include "backends/cuda/kernel.h"
+/* How many bytes the planes of a tensor have, quantised or not: for backends in C++, which check planes by it. */
+#ifndef TERN_PLUGIN_PACKING_H
+#define TERN_PLUGIN_PACKING_H
+
+#ifdef __cplusplus
+#include <cstdint>
+
 #include "tern/plugin/desc.h"
 
-namespace tern::cuda {
+namespace tern_plugin {
 
-PackingBlock packing_block(tern_packing packing) {
+// How a one-plane packing interleaves: so many elements in so many bytes. {0, 0}: it isn't one.
+struct PackingBlock {
+  std::int64_t elements;
+  std::int64_t bytes;
+};
+[[nodiscard]] inline PackingBlock packing_block(tern_packing packing) {
   switch (packing) {
     case TERN_PACK_GGUF_Q4_0:
     case TERN_PACK_GGUF_IQ4_NL:
@@ -36,10 +46,8 @@ PackingBlock packing_block(tern_packing packing) {
   }
 }
 
-namespace {
-
 // Packings with planes of their own: accel_types.h says what lies in each.
-std::uint64_t scheme_plane_bytes(const tern_tensor_desc& desc, int plane) {
+[[nodiscard]] inline std::uint64_t scheme_plane_bytes(const tern_tensor_desc& desc, int plane) {
   constexpr std::int64_t kScaleLevels = 256;  // of scales that are quantised themselves
   const tern_scheme& scheme = desc.scheme;
   if (desc.rank != 2 || tern_plugin_elements(&desc) == 0) return 0;
@@ -80,9 +88,8 @@ std::uint64_t scheme_plane_bytes(const tern_tensor_desc& desc, int plane) {
   return static_cast<std::uint64_t>(bytes[plane]);
 }
 
-}  // namespace
-
-std::uint64_t plane_bytes(const tern_tensor_desc& desc, int plane) {
+// Bytes that a plane of a tensor must have; 0: none, or not known (planes of scales, which their kernels check).
+[[nodiscard]] inline std::uint64_t plane_bytes(const tern_tensor_desc& desc, int plane) {
   std::uint64_t bytes = 0;
   if (desc.rank == 0) return 0;
   if (tern_plugin_is_strided(&desc) != 0) {
@@ -95,4 +102,6 @@ std::uint64_t plane_bytes(const tern_tensor_desc& desc, int plane) {
   return static_cast<std::uint64_t>(tern_plugin_elements(&desc) / block.elements * block.bytes);
 }
 
-}  // namespace tern::cuda
+}  // namespace tern_plugin
+#endif
+#endif
