@@ -120,6 +120,7 @@ void AsyncLLMEngine::step() {
     fail_all(stepped.error());
     return;
   }
+  keep_stats();  // before anybody is told: who knows that a request has ended finds it so in stats()
   for (RequestOutput& output : *stepped) {
     const auto found = on_their_way_.find(output.id);
     if (found == on_their_way_.end()) continue;
@@ -132,7 +133,6 @@ void AsyncLLMEngine::step() {
     ids_.erase(job.ticket);
     job.callback(std::move(output));
   }
-  keep_stats();
 }
 
 // A device that failed may do its work in an engine made anew; one that fails at that is given up.
@@ -150,8 +150,8 @@ void AsyncLLMEngine::fail_all(const Error& error) {
     const std::scoped_lock lock(mutex_);
     dead_ = made.error();
   }
-  for (const auto& [id, job] : failed) job.callback(ended(FinishReason::failed, error));
   if (made) keep_stats();
+  for (const auto& [id, job] : failed) job.callback(ended(FinishReason::failed, error));
 }
 
 void AsyncLLMEngine::keep_stats() {
