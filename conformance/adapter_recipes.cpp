@@ -1,5 +1,7 @@
 // Cases of dropout and of the products of low-rank adapters.
+#include <algorithm>
 #include <array>
+#include <functional>
 
 #include "conformance/matrices.h"
 #include "conformance/recipe.h"
@@ -10,7 +12,8 @@ namespace {
 
 using Shape = CaseBuilder::Shape;
 
-// rows, features, rank: middling, odd, prime, one element, empty, wide, tall, more rows than 16 bits count, and a model's.
+// rows, features, rank: middling, odd, prime, one element, empty, wide, tall, more rows than 16 bits count, and a
+// model's.
 constexpr std::array<std::array<std::int64_t, 3>, 10> kAdapted = {{{12, 64, 8},
                                                                    {7, 33, 3},
                                                                    {13, 131, 5},
@@ -81,12 +84,71 @@ void make_lora_shrink_backward(CaseBuilder& b) {
   if (v.option != 3) b.out(TERN_LORA_SHRINK_BACKWARD_DA, TERN_F32, {rank, in});
 }
 
+// Rows that each name a slot: middling, odd, prime, one element, no rows, one token and few of them in a model's sizes,
+// many slots, wide, tall, prefill, more rows than 16 bits count, and rows of a batch.
+struct Segments {
+  std::int64_t rows, slots, rank, in, out;
+};
+constexpr std::array<Segments, 14> kSegments = {{{16, 8, 8, 64, 96},
+                                                 {7, 3, 3, 33, 65},
+                                                 {13, 5, 5, 131, 37},
+                                                 {1, 1, 1, 1, 1},
+                                                 {0, 2, 4, 8, 8},
+                                                 {1, 4, 16, 1030, 259},
+                                                 {2, 3, 64, 96, 515},
+                                                 {6, 300, 2, 40, 24},
+                                                 {3, 2, 64, 577, 1031},
+                                                 {150, 6, 32, 300, 200},
+                                                 {5, 3, 2, 4099, 3},
+                                                 {70001, 3, 1, 5, 3},
+                                                 {16, 16, 17, 576, 1536},
+                                                 {259, 4, 16, 130, 70}}};
+
+// Options: any slots, some rows without an adapter; nearly all rows of one slot; nobody has an adapter; runs of rows of
+// one slot, in falling order.
+std::vector<std::int64_t> chosen_slots(CaseBuilder& b, std::int64_t rows, std::int64_t num_slots) {
+  std::vector<std::int64_t> slots(static_cast<std::size_t>(rows));
+  const std::int64_t most = b.random().below(num_slots + 1);
+  for (std::int64_t& slot : slots) slot = b.random().below(num_slots + 1);
+  switch (b.variant().option) {
+    case 1:
+      for (std::int64_t& slot : slots) slot = b.random().below(9) == 0 ? slot : most;
+      break;
+    case 2:
+      std::fill(slots.begin(), slots.end(), num_slots);
+      break;
+    case 3:
+      std::sort(slots.begin(), slots.end(), std::greater<>());
+      break;
+    default:
+      break;
+  }
+  return slots;
+}
+
+void make_lora_segmented(CaseBuilder& b) {
+  const Variant& v = b.variant();
+  const auto [capacity, num_slots, rank, in, out] = kSegments[static_cast<std::size_t>(v.size)];
+  const std::vector<std::int64_t> slots = chosen_slots(b, b.count_for(capacity), num_slots);
+  b.real(TERN_LORA_SEGMENTED_X, v.in, {capacity, in}, 0);
+  b.real(TERN_LORA_SEGMENTED_A, v.in, {num_slots, rank, in});
+  b.real(TERN_LORA_SEGMENTED_B, v.in, {num_slots, out, rank});
+  for (std::int64_t s = 0; s < num_slots; ++s) {  // what a slot held before, or nothing yet
+    if (std::find(slots.begin(), slots.end(), s) != slots.end()) continue;
+    b.make_unreadable(TERN_LORA_SEGMENTED_A, s);
+    b.make_unreadable(TERN_LORA_SEGMENTED_B, s);
+  }
+  b.integers(TERN_LORA_SEGMENTED_SLOTS, TERN_I32, {capacity}, slots, 0);
+  b.out(TERN_LORA_SEGMENTED_Y, v.out, {capacity, out}, 0);
+}
+
 constexpr std::uint32_t kUsual = kDtypes | kMixed | kLayouts | kDynamic;
 
 constexpr Recipe kRecipes[] = {
     {TERN_OP_DROPOUT, kMatrices.size(), 3, kUsual | kSpecials | kAccumulates | kAliases | kRows, make_dropout},
     {TERN_OP_LORA_SHRINK, kAdapted.size(), 3, kUsual | kRows, make_lora_shrink},
     {TERN_OP_LORA_SHRINK_BACKWARD, kAdapted.size(), 5, kUsual | kAccumulates | kReduces, make_lora_shrink_backward},
+    {TERN_OP_LORA_SEGMENTED, kSegments.size(), 4, kUsual | kSpecials | kAccumulates | kRows, make_lora_segmented},
 };
 
 }  // namespace

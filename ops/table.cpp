@@ -432,6 +432,11 @@ constexpr OpSpec kTable[] = {
     {58, "lora_shrink", "h = alpha dropout(x) a^T, summed in fp32", kLoraShrink, kLoraShrinkAttrs},
     {59, "lora_shrink_backward", "dx = alpha dropout(dh a); da = alpha dh^T dropout(x)", kLoraShrinkBackward,
      kLoraShrinkBackwardAttrs},
+    {60,
+     "lora_segmented",
+     "y[r] = b[s] (a[s] x[r]), s = slots[r], summed in fp32; 0 where s is num_slots",
+     kLoraSegmented,
+     {}},
 };
 
 }  // namespace

@@ -44,6 +44,12 @@ inline constexpr ArgSpec kLoraShrinkBackward[] = {
 inline constexpr AttrSpec kLoraShrinkBackwardAttrs[] = {
     {"rate", F, "as forward"}, {"site", I, "as forward"}, {"alpha", F, "as forward"}};
 
+inline constexpr ArgSpec kLoraSegmented[] = {{"x", input, "[rows, in]", floating},
+                                             {"a", input, "[num_slots, rank, in]", floating},
+                                             {"b", input, "[num_slots, out, rank]", floating},
+                                             {"slots", input, "[rows]; num_slots: no adapter", i32},
+                                             {"y", output, "[rows, out]", floating, kAccumulate}};
+
 inline constexpr ArgSpec kRope[] = {{"x", input, "[rows, heads, head_dim]", floating},
                                     {"positions", input, "[rows]", i32},
                                     {"cos", input, "[positions, rotary / 2]", f32},

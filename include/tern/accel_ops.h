@@ -1275,7 +1275,24 @@ typedef struct tern_lora_shrink_backward_attrs {
   float alpha; /* as forward */
 } tern_lora_shrink_backward_attrs;
 
-enum { TERN_OP_LIMIT = 60 }; /* ids are below */
+/* lora_segmented: y[r] = b[s] (a[s] x[r]), s = slots[r], summed in fp32; 0 where s is num_slots
+ *   in x [rows, in] float
+ *   in a [num_slots, rank, in] float
+ *   in b [num_slots, out, rank] float
+ *   in slots [rows]; num_slots: no adapter i32
+ *   out y [rows, out] float, may accumulate
+ */
+enum {
+  TERN_OP_LORA_SEGMENTED = 60,
+  TERN_LORA_SEGMENTED_X = 0,
+  TERN_LORA_SEGMENTED_A = 1,
+  TERN_LORA_SEGMENTED_B = 2,
+  TERN_LORA_SEGMENTED_SLOTS = 3,
+  TERN_LORA_SEGMENTED_Y = 4,
+  TERN_LORA_SEGMENTED_NUM_ARGS = 5
+};
+
+enum { TERN_OP_LIMIT = 61 }; /* ids are below */
 
 /* X(ID, name) for every op, in the order of the ids: TERN_OP_<ID>, and the name in lower case. */
 #define TERN_FOR_EACH_OP(X) \
@@ -1337,6 +1354,7 @@ enum { TERN_OP_LIMIT = 60 }; /* ids are below */
   X(ADAFACTOR, adafactor) \
   X(ADAMW_8BIT, adamw_8bit) \
   X(LORA_SHRINK, lora_shrink) \
-  X(LORA_SHRINK_BACKWARD, lora_shrink_backward)
+  X(LORA_SHRINK_BACKWARD, lora_shrink_backward) \
+  X(LORA_SEGMENTED, lora_segmented)
 
 #endif

@@ -504,9 +504,16 @@ static const tern_arg_signature tern_lora_shrink_backward_args[] = {
     {"dx", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
     {"da", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL | TERN_ARG_ACCUMULATE, -1},
 };
+static const tern_arg_signature tern_lora_segmented_args[] = {
+    {"x", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"a", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"b", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"slots", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
+    {"y", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, TERN_ARG_ACCUMULATE, -1},
+};
 
 enum {
-  TERN_OP_SIGNATURE_COUNT = 59,
+  TERN_OP_SIGNATURE_COUNT = 60,
   TERN_OP_MAX_ARGS = 20,
   TERN_OP_MAX_ATTRS = 8 /* of 4 bytes each */
 };
@@ -570,6 +577,7 @@ static const tern_op_signature tern_op_signatures[TERN_OP_SIGNATURE_COUNT] = {
     {TERN_OP_ADAMW_8BIT, TERN_ADAMW_8BIT_NUM_ARGS, 0, "adamw_8bit", tern_adamw_8bit_args},
     {TERN_OP_LORA_SHRINK, TERN_LORA_SHRINK_NUM_ARGS, sizeof(tern_lora_shrink_attrs), "lora_shrink", tern_lora_shrink_args},
     {TERN_OP_LORA_SHRINK_BACKWARD, TERN_LORA_SHRINK_BACKWARD_NUM_ARGS, sizeof(tern_lora_shrink_backward_attrs), "lora_shrink_backward", tern_lora_shrink_backward_args},
+    {TERN_OP_LORA_SEGMENTED, TERN_LORA_SEGMENTED_NUM_ARGS, 0, "lora_segmented", tern_lora_segmented_args},
 };
 
 #endif
