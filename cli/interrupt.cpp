@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <array>
@@ -45,6 +46,11 @@ bool terminated() noexcept { return term_seen.load(std::memory_order_relaxed); }
 void set_interrupt_line(const char* line) noexcept { first_line = line; }
 
 int interrupt_file() noexcept { return wake_up[0]; }
+
+void wait_for_interrupt() {
+  pollfd file{interrupt_file(), POLLIN, 0};
+  while (!interrupted()) (void)poll(&file, 1, -1);
+}
 
 void clear_interrupt() noexcept {
   std::array<char, 64> seen{};

@@ -19,6 +19,9 @@ void set_interrupt_line(const char* line) noexcept;
 // `interrupted` before a plain read would miss what comes in between.
 [[nodiscard]] int interrupt_file() noexcept;
 
+// Returns once the user asked to stop.
+void wait_for_interrupt();
+
 // Forgets the signals so far: for a program that goes on after the work that was stopped.
 void clear_interrupt() noexcept;
 

@@ -24,5 +24,6 @@ int run_selftest(const Arguments& arguments);
 int run_sft(const Arguments& arguments);
 int run_tokenize(const Arguments& arguments);
 int run_topo(const Arguments& arguments);
+int run_web_ui(const Arguments& arguments);
 
 }  // namespace tern::cli

@@ -1,6 +1,4 @@
 // tern deploy: a model behind HTTP, until it is told to stop.
-#include <poll.h>
-
 #include <cstdio>
 
 #include "base/log.h"
@@ -16,11 +14,6 @@ namespace tern::cli {
 namespace {
 
 constexpr std::chrono::seconds kDrain{60};
-
-void wait_for_signal() {
-  pollfd file{interrupt_file(), POLLIN, 0};
-  while (!interrupted()) (void)poll(&file, 1, -1);
-}
 
 }  // namespace
 
@@ -53,7 +46,7 @@ int run_deploy(const Arguments& given) {
   const std::string scheme = http.ssl_certfile.empty() ? "http://" : "https://";
   log_info(cat("serving ", join(serving.service.model_names, ", "), " on ", scheme, http.host, ":", server->port(),
                "; a chat page is at ", scheme, "localhost:", server->port(), "/"));
-  wait_for_signal();
+  wait_for_interrupt();
   if (!server->drain(kDrain)) log_warn("answers were broken off, as a minute did not suffice for them");
   return 0;
 }

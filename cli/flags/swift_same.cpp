@@ -98,6 +98,7 @@ std::vector<AnswerRow> of_answering() {
        "streaming "
        "columns strict load_from_cache_file load_data_args val_dataset_sample metric write_batch_size"},
       {kSame, "app", "the page finds out from the server", "is_multimodal"},
+      {kSame, "web-ui", "the page is in English", "lang"},
   };
 }
 

@@ -55,7 +55,6 @@ std::vector<AnswerRow> of_answering() {
        "cache_files data_range easy_query_threshold n_best_to_keep=5 num_sampling_batch_size=1 num_sampling_batches "
        "orm_model output_file override_exist_file=false prm_model prm_threshold=0.0 resume=false "
        "sampler_engine=transformers sampler_type=sample"},
-      {kWaits, "web-ui", "pages for training", "lang=zh server_name=127.0.0.1 server_port=7860"},
   };
 }
 

@@ -349,8 +349,21 @@ constexpr Flag kPlan[] = {
      .range = "[1,inf)"},
 };
 constexpr Flag kWebUi[] = {
-    {.name = "host", .fallback = "0.0.0.0", .help = "address to listen on"},
-    {.name = "port", .type = integer, .fallback = "7860", .help = "port to listen on", .range = "[0,65535]"},
+    {.name = "host", .fallback = "127.0.0.1", .help = "address to listen on", .aliases = "server_name"},
+    {.name = "port",
+     .type = integer,
+     .fallback = "7860",
+     .help = "port to listen on; 0 takes a free one",
+     .range = "[0,65535]",
+     .aliases = "server_port"},
+    {.name = "output_dir", .fallback = "output", .help = "folder whose runs are shown, and where new ones write"},
+    {.name = "api_key", .help = "key that the page asks for, and every request must send", .secret = true},
+    {.name = "allow_anyone",
+     .type = boolean,
+     .fallback = "false",
+     .help = "listen on another --host without a key: whoever reaches it can start and stop runs"},
+    {.name = "ssl_keyfile", .help = "private key (PEM)"},
+    {.name = "ssl_certfile", .help = "certificate (PEM)"},
 };
 
 }  // namespace

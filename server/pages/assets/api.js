@@ -58,6 +58,14 @@ export async function get_text(path) {
   return (await ask(path)).text();
 }
 
+export async function get_json(path) {
+  return (await ask(path)).json();
+}
+
+export async function post_json(path, body) {
+  return (await ask(path, {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(body)})).json();
+}
+
 // The `data:` of each event of a stream, as server-sent events are cut (lines of \n, \r\n or \r; several data lines joined).
 export async function* events(stream) {
   const decoder = new TextDecoder();

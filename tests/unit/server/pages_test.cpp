@@ -114,7 +114,7 @@ TEST(Pages, AreSmall) {
     all_bytes += page.body.size();
     ours_bytes += ours(page) ? page.body.size() : 0;
   }
-  EXPECT_LT(ours_bytes, 160U << 10);
+  EXPECT_LT(ours_bytes, 192U << 10);
   EXPECT_LT(all_bytes, 900U << 10);
 }
 
