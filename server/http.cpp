@@ -85,6 +85,7 @@ class Server final : public HttpServer {
   std::list<tcp::acceptor> acceptors_;
   std::uint16_t port_ = 0;
   bool said_no_descriptors_ = false;
+  bool ended_ = false;
   bool drains_ = false;  // under the host's mutex
   mutable ConnectionHost host_;
   std::thread thread_;
@@ -170,6 +171,7 @@ void Server::loop() {
 }
 
 void Server::end() {
+  ended_ = true;
   acceptors_.clear();
   sweep_timer_.cancel();
   accept_timer_.cancel();
@@ -205,7 +207,7 @@ void Server::wait_sweep() {
   const auto least = std::min({options.request_timeout, options.idle_timeout, options.send_timeout});
   sweep_timer_.expires_after(std::clamp(least / 8, std::chrono::milliseconds(5), std::chrono::milliseconds(250)));
   sweep_timer_.async_wait([this](const ErrorCode& error) {
-    if (error) return;
+    if (error || ended_) return;  // a timer that was due already is not cancelled
     const auto now = Connection::Clock::now();
     const std::vector<std::shared_ptr<Connection>> all(host_.connections.begin(), host_.connections.end());
     for (const auto& connection : all) connection->sweep(now);

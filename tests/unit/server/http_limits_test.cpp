@@ -399,6 +399,26 @@ TEST(HttpLimits, ExchangesOutliveTheServer) {
   }
 }
 
+// A timer that is due can't be cancelled any more: what it does then must not go on for ever.
+TEST(HttpLimits, EndsThoughASweepIsDue) {
+  server::HttpOptions options;
+  options.request_timeout = options.idle_timeout = 40ms;  // a sweep every 5 ms
+  HttpFixture fixture(options);
+  HttpClient client(fixture.port);
+  std::unique_lock lock(fixture.mutex);
+  client.send(get("/hold"));  // whose handler waits for the lock
+  std::this_thread::sleep_for(60ms);
+  Flag ended;
+  std::thread ender([&] {
+    fixture.server.reset();
+    ended.set();
+  });
+  std::this_thread::sleep_for(60ms);
+  lock.unlock();
+  ASSERT_TRUE(ended.wait()) << "the server's thread goes on";
+  ender.join();
+}
+
 // Eight threads, forty streams: each gets its own pieces in its own order.
 TEST(HttpLimits, ManyThreadsSendAtOnce) {
   HttpFixture fixture;
