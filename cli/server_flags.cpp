@@ -34,20 +34,32 @@ chat::AnswerFormats answer_formats(const Arguments& arguments, const engine::LLM
 
 }  // namespace
 
-ServedAdapter served_adapter(Arguments& arguments) {
-  require_one_adapter(arguments);
-  const auto& adapters = arguments.list("adapters");
-  if (adapters.empty()) return {};
-  ServedAdapter served;
-  std::error_code ignored;
-  const std::size_t equals = adapters[0].find('=');
-  if (equals == std::string::npos || fs::exists(adapters[0], ignored)) {
-    served.path = adapters[0];
-    return served;
+engine::ServedAdapters served_adapters(Arguments& arguments) {
+  engine::ServedAdapters served;
+  const FlagWord given = arguments.list("adapters");
+  FlagWord bare;
+  for (const std::string& word : given) {
+    std::error_code ignored;
+    const std::size_t equals = word.find('=');
+    if (equals == std::string::npos || fs::exists(word, ignored)) {
+      bare.push_back(word);
+      continue;
+    }
+    const std::string name = word.substr(0, equals);
+    if (std::ranges::any_of(served.named, [&](const auto& other) { return other.name == name; })) {
+      throw Failure(usage_error(cat("--adapters has two adapters under the name ", name), "give each its own"));
+    }
+    served.named.push_back({name, word.substr(equals + 1)});
   }
-  served.name = adapters[0].substr(0, equals);
-  served.path = adapters[0].substr(equals + 1);
-  arguments.derive("adapters", FlagWord{served.path.string()});
+  if (bare.size() > 1 || (!bare.empty() && !served.named.empty())) {
+    throw Failure(usage_error("--adapters takes one directory, or several that have a name each",
+                              "write name=directory for each; a request chooses by its `model`"));
+  }
+  for (const auto& adapter : served.named) bare.push_back(adapter.path.string());
+  if (!served.named.empty()) arguments.derive("adapters", bare);
+  served.at_run_time = arguments.boolean("enable_lora") || arguments.has("lora_resolver_dir");
+  served.max_loras = arguments.maybe_integer("max_loras");
+  served.max_lora_rank = arguments.maybe_integer("max_lora_rank");
   return served;
 }
 
@@ -71,18 +83,15 @@ server::HttpOptions http_options(const Arguments& arguments) {
   return options;
 }
 
-server::ServerOptions server_options(const Arguments& arguments, const engine::LLM& llm, const std::string& model,
-                                     const ServedAdapter& adapter) {
+server::ServerOptions server_options(const Arguments& arguments, const engine::LLM& llm, const std::string& model) {
   server::ServerOptions options;
   options.api_key = arguments.maybe_string("api_key").value_or("");
   options.version = version_number();
   server::ServiceOptions& service = options.service;
   service.model_names = arguments.list("served_model_name");
-  if (!adapter.name.empty()) {
-    service.model_names.insert(service.model_names.begin(), adapter.name);
-  } else if (service.model_names.empty()) {
-    service.model_names.push_back(short_name(model));
-  }
+  if (service.model_names.empty()) service.model_names.push_back(short_name(model));
+  service.loads_adapters = arguments.boolean("enable_lora");
+  service.lora_resolver_dir = arguments.maybe_string("lora_resolver_dir").value_or("");
   service.sampling = sampling_params(arguments, llm.default_sampling());
   service.formats = answer_formats(arguments, llm);
   service.system = system_message(arguments);

@@ -168,6 +168,10 @@ void AsyncLLMEngine::keep_stats() {
   stats.guesses_checked = engine.guesses().checked;
   stats.guesses_right = engine.guesses().right;
   stats.steps = steps_;
+  if (engine.adapters().num_slots() > 0) {
+    stats.running_adapters = engine.running_adapters();
+    stats.waiting_adapters = engine.waiting_adapters();
+  }
   const std::scoped_lock lock(mutex_);
   stats_ = stats;
 }

@@ -10,6 +10,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,6 +31,7 @@ struct EngineStats {
   std::int64_t guesses_checked = 0;
   std::int64_t guesses_right = 0;
   std::int64_t steps = 0;
+  std::set<std::string> running_adapters, waiting_adapters;  // of the requests, where these choose any
 };
 
 // Told each output of a request as it comes; the last one is `finished`. Called on the engine's thread: it must not

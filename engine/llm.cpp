@@ -53,9 +53,32 @@ std::int64_t max_image_patches(const std::filesystem::path& model,
                   session::most_patches_of_tokens(config, options.engine.max_model_len));
 }
 
+// Reads the adapters that are named; gives the room that they and others will take.
+LoraOptions load_named(AdapterRegistry& registry, const ServedAdapters& served) {
+  constexpr std::int64_t kMostAtOnce = 8, kFewestAtRunTime = 4, kRankAtRunTime = 16;
+  LoraOptions room;
+  if (served.named.empty() && !served.at_run_time) return room;
+  for (const NamedAdapter& named : served.named) {
+    const AdapterRef adapter = registry.load(named, std::nullopt).value();
+    room.max_lora_rank = std::max(room.max_lora_rank, adapter->pairs.rank);
+    if (served.at_run_time) continue;
+    for (const auto& [module, pair] : adapter->pairs.pairs) room.modules.insert(module);
+  }
+  room.max_loras = std::min(kMostAtOnce, static_cast<std::int64_t>(served.named.size()));
+  if (served.at_run_time) {
+    room.max_loras = std::max(room.max_loras, kFewestAtRunTime);
+    room.max_lora_rank = std::max(room.max_lora_rank, kRankAtRunTime);
+  }
+  room.max_loras = served.max_loras.value_or(room.max_loras);
+  room.max_lora_rank = served.max_lora_rank.value_or(room.max_lora_rank);
+  for (const AdapterRef& adapter : registry.all()) adapter_fits(room, adapter->pairs, adapter->name).value();
+  return room;
+}
+
 }  // namespace
 
-LLM::LLM(session::Session& session, LLMOptions options) : session_(session), options_(std::move(options)) {}
+LLM::LLM(session::Session& session, LLMOptions options)
+    : session_(session), options_(std::move(options)), adapters_(session.model.config) {}
 LLM::~LLM() = default;
 
 Result<std::int64_t> LLM::model_len(const session::Session& session, const LLMOptions& options) {
@@ -89,6 +112,7 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
         return session::load_vision_weights(session, load);
       };
     }
+    engine.lora = load_named(llm->adapters_, options.adapters);
     llm->encoder_ = PromptEncoder::create(*session.text, session.path, llm->options_, vision).value();
     if (session.model.store == nullptr) {
       models::LoadOptions load;
@@ -119,6 +143,13 @@ SamplingParams LLM::default_sampling() const {
   params.repetition_penalty = static_cast<float>(advice.repetition_penalty.value_or(1.0));
   params.max_new_tokens = advice.max_new_tokens.value_or(0);
   return params;
+}
+
+Result<AdapterRef> LLM::load_adapter(const NamedAdapter& adapter, bool replace) {
+  if (adapter_room().max_loras == 0) {
+    return usage_error("the model is served without room for adapters", "start the server with --enable_lora true");
+  }
+  return adapters_.load(adapter, adapter_room(), replace);
 }
 
 bool LLM::takes_images() const {

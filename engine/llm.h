@@ -55,6 +55,14 @@ struct EncodedPrompt {
   std::string tail;  // of a dialogue: the end of the rendered text, which may have opened the model's thoughts
 };
 
+// Adapters that requests choose by name, each beside the others in one batch.
+struct ServedAdapters {
+  std::vector<NamedAdapter> named;
+  bool at_run_time = false;  // more may be loaded: every linear layer gets room
+  // Of a step, and of each; none: by `named`. At most 8 at once, at run time at least 4; rank 16 at least at run time.
+  std::optional<std::int64_t> max_loras, max_lora_rank;
+};
+
 struct LLMOptions {
   // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `numerics` and `end_token_ids`
   // follow from the session and from below.
@@ -64,10 +72,11 @@ struct LLMOptions {
   bool images = false;  // prompts may have some: the model's vision tower is read where the first one comes
   session::ImageSizes image_sizes;  // in the place of the checkpoint's
   bool batch_invariant = false;     // an answer's bits don't depend on what is computed beside it
-  std::filesystem::path adapter;    // a directory in PEFT's format, put over the weights; "": none
-  bool use_chat_template = true;    // false, or a model without a template: a dialogue's texts are joined as they are
-  std::string template_kwargs;      // the template's variables as a JSON object: {"enable_thinking": false}
-  std::string agent_template;       // how tools are written (chat/agent_template.h); "": the template's own way
+  std::filesystem::path adapter;    // a directory in PEFT's format, put over the weights for all requests; "": none
+  ServedAdapters adapters;
+  bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
+  std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
+  std::string agent_template;     // how tools are written (chat/agent_template.h); "": the template's own way
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;  // bytes of weights, where they are read here
 };
 
@@ -183,6 +192,13 @@ class LLM {
   // error. Throws Failure (data) for another model, and for a tokenizer without those words.
   [[nodiscard]] std::vector<PooledText> rerank(std::span<const RerankPair> pairs);
 
+  // Reads an adapter for requests to choose (RequestOptions::adapter). Any thread. Errors (data): as of
+  // AdapterRegistry::load; (usage): the LLM was opened without room for any.
+  [[nodiscard]] Result<AdapterRef> load_adapter(const NamedAdapter& adapter, bool replace = false);
+  [[nodiscard]] AdapterRegistry& adapters() { return adapters_; }
+  [[nodiscard]] const AdapterRegistry& adapters() const { return adapters_; }
+  [[nodiscard]] const LoraOptions& adapter_room() const { return options_.engine.lora; }
+
   [[nodiscard]] bool takes_images() const;
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }
@@ -207,6 +223,7 @@ class LLM {
   LLMOptions options_;
   session::GenerationConfig generation_;
   std::unique_ptr<const PromptEncoder> encoder_;
+  AdapterRegistry adapters_;
   models::LoadedAdapter adapter_;  // outlives what computes with it
   std::unique_ptr<LLMEngine> engine_;
   std::unique_ptr<TextScorer> scorer_;

@@ -145,6 +145,18 @@ void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) 
           : non_finite_logit(where, drawn.logit_sum);
 }
 
+std::unique_ptr<models::LoraSlots> lora_slots(const models::LoadedModel& model, const LoraOptions& options) {
+  if (options.max_loras == 0) return nullptr;
+  std::vector<models::LinearModule> modules = models::linear_modules(model.config);
+  if (!options.modules.empty()) {
+    std::erase_if(modules, [&](const auto& module) { return !options.modules.contains(module.name); });
+  }
+  auto slots = std::make_unique<models::LoraSlots>(model, modules, options.max_loras, options.max_lora_rank);
+  log_info(cat("adapters: ", options.max_loras, " at once, of rank ", options.max_lora_rank, " or less beside ",
+               modules.size(), " layers, take ", human_bytes(slots->bytes())));
+  return slots;
+}
+
 // Some of the memory is for the tower, which comes with the first image.
 CacheOptions cache_beside(const ImageEncoder* images, const EngineOptions& options, const models::LoadedModel& model) {
   CacheOptions cache = cache_options(options, model);
@@ -173,9 +185,10 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       vocab_size_(model.config.vocab_size),
       end_ids_(options.end_token_ids),
       images_(image_encoder(model, options_, runtime)),
+      lora_(lora_slots(model, options_.lora)),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_beside(images_.get(), options_, model)),
       caches_prefixes_(engine::caches_prefixes(options_, model)),
-      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens}, cache_.pool()),
+      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool()),
       draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)),
       trace_(runtime.trace()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
@@ -186,6 +199,10 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
   runner.numerics = options_.numerics;
   runner.adapters = options_.adapters;
+  if (lora_ != nullptr) {
+    runner.lora_slots = lora_->layers();
+    runner.num_lora_slots = lora_->num_slots();
+  }
   runner.top_logprobs = options_.top_logprobs;
   runner.max_drafts =
       std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows_ - 1);  // see guess()
@@ -251,13 +268,14 @@ void LLMEngine::seat_found_blocks(const Batch& batch) {
   }
 }
 
-// Adapters are the engine's so far, the same for all requests.
 PrefixHashes LLMEngine::prefix_hashes(const RequestImages& images, const RequestOptions& request,
                                       std::int64_t tokens) const {
   if (!caches_prefixes_) return {};
   std::vector<BlockHash> seen;
   for (const RequestImage& image : images.all()) seen.push_back(image_hash(image.image));
-  return {prefix_root(request.cache_salt, ""), std::move(seen), static_cast<std::size_t>(tokens / cache_.block_size())};
+  const std::string adapter = request.adapter ? cat(request.adapter->id) : "";
+  return {prefix_root(request.cache_salt, adapter), std::move(seen),
+          static_cast<std::size_t>(tokens / cache_.block_size())};
 }
 
 CacheStatistics LLMEngine::cache_statistics() const {
@@ -286,6 +304,10 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   }
   if (auto error = unknown_token(prompt, vocab_size_, tokenizer_)) return *error;
   if (auto error = impossible_sampling(params, vocab_size_, options_.top_logprobs)) return *error;
+  if (request.adapter) {
+    const Status fits = adapter_fits(options_.lora, request.adapter->pairs, request.adapter->name);
+    if (!fits) return fits.error();
+  }
   auto placed = catching([&] { return place_images(std::move(images), prompt); });
   if (!placed) return placed.error();
   auto sequence = std::make_unique<Sequence>();
@@ -302,6 +324,7 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   decodings_.emplace(sequence->id, Decoding(tokenizer_, params.skip_special_tokens));
   sequence->hashes = prefix_hashes(sequence->images, request, most);
   sequence->priority = request.priority;
+  sequence->adapter = request.adapter;
   // What is told of a prompt's tokens is computed, whoever computed them before.
   sequence->skip_reading_prefix_cache = request.skip_reading_prefix_cache || params.prompt_logprobs.has_value();
   sequence->params = std::move(params);
@@ -474,6 +497,13 @@ void LLMEngine::guess(const Batch& batch) {
   }
 }
 
+void LLMEngine::fill_adapter_slots() {
+  scheduler_.adapters().fill_new([&](std::int32_t slot, const ServedAdapter& adapter) {
+    const accel::TraceSpan span(trace_, "put an adapter on the device");
+    lora_->fill(slot, adapter.pairs);
+  });
+}
+
 void LLMEngine::prepare_next() {
   const accel::TraceSpan span(trace_, "prepare the next step");
   if (const Batch* next = scheduler_.prepare()) runner_->prepare(*next);
@@ -488,6 +518,7 @@ std::span<RequestOutput> LLMEngine::step() {
   const Batch& batch = *scheduled;
   if (batch.empty()) return {outputs_.data(), num_outputs_};
   seat_found_blocks(batch);
+  fill_adapter_slots();
   runner_->launch(batch, scheduler_.was_prepared());
   prepare_next();
   accept_drawn(batch, runner_->wait());

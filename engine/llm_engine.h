@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/adapter_registry.h"
 #include "engine/cache_engine.h"
 #include "engine/image_encoder.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
+#include "models/lora_slots.h"
 #include "session/runtime.h"
 #include "tokenizer/tokenizer.h"
 
@@ -28,8 +30,9 @@ struct EngineOptions {
   std::optional<tern_dtype> cache_dtype;  // none: the model's, f32 where the device can't store it
   std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
   double kv_cache_share = 0.8;
-  std::map<std::string, nn::LoraLayer> adapters;
-  std::int64_t top_logprobs = 0;  // the most that a request may ask for (SamplingParams::top_logprobs)
+  std::map<std::string, nn::LoraLayer> adapters;  // of all requests
+  LoraOptions lora;                               // of those that choose
+  std::int64_t top_logprobs = 0;                  // the most that a request may ask for (SamplingParams::top_logprobs)
   SpeculativeOptions speculation;
   std::int64_t max_image_patches = 16384;  // of one image, where the model has a vision tower
   // Reads the tower's weights where the first image comes (models::load_vision); empty: they are there, or no request
@@ -45,6 +48,7 @@ struct EngineOptions {
 struct RequestOptions {
   std::string cache_salt;                  // only requests with the same one find each other's blocks
   std::int64_t priority = 0;               // the lowest goes first, and keeps its blocks the longest
+  AdapterRef adapter;                      // null: the model alone
   bool skip_reading_prefix_cache = false;  // all of its prompt is computed, as who asks for logits of it needs
 };
 
@@ -90,7 +94,8 @@ class LLMEngine {
 
   // A stop text of one special token stops by its id, as special tokens are no part of the text. Errors (data): a
   // prompt that is empty, leaves no room for an answer or has a token that the model lacks; what no sampler can do
-  // (impossible_sampling); images that the model can't see, or that aren't where the prompt has image tokens.
+  // (impossible_sampling); an adapter that there is no room for; images that the model can't see, or that aren't where
+  // the prompt has image tokens.
   [[nodiscard]] Result<SequenceId> add_request(std::vector<std::int32_t> prompt, SamplingParams params,
                                                std::vector<session::ImagePatches> images = {},
                                                const RequestOptions& request = {});
@@ -113,6 +118,9 @@ class LLMEngine {
   [[nodiscard]] std::int64_t num_running() const { return scheduler_.num_running(); }
   [[nodiscard]] std::int64_t num_waiting() const { return scheduler_.num_waiting(); }
   [[nodiscard]] std::int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
+  [[nodiscard]] std::set<std::string> running_adapters() const { return scheduler_.running_adapters(); }
+  [[nodiscard]] std::set<std::string> waiting_adapters() const { return scheduler_.waiting_adapters(); }
+  [[nodiscard]] const AdapterSlots& adapters() const { return scheduler_.adapters(); }
   [[nodiscard]] bool caches_prefixes() const { return caches_prefixes_; }
   [[nodiscard]] CacheStatistics cache_statistics() const;
   // Nobody finds what has been computed so far: for when weights change.
@@ -141,6 +149,7 @@ class LLMEngine {
                                            std::span<const std::int32_t> prompt) const;
   [[nodiscard]] PrefixHashes prefix_hashes(const RequestImages& images, const RequestOptions& request,
                                            std::int64_t tokens) const;
+  void fill_adapter_slots();
   [[nodiscard]] bool encode_images(const Batch& batch);
   void seat_found_blocks(const Batch& batch);
   void refuse_image(SequenceId id, const RequestImage& image, const Error& why);
@@ -159,6 +168,7 @@ class LLMEngine {
   std::int64_t vocab_size_;
   std::vector<std::int32_t> end_ids_;
   std::unique_ptr<ImageEncoder> images_;
+  std::unique_ptr<models::LoraSlots> lora_;  // null: requests choose no adapters
   CacheEngine cache_;
   bool caches_prefixes_;
   Scheduler scheduler_;

@@ -20,8 +20,8 @@ struct MergeDistance {
 // are: plain dtypes by their unit roundoff, blocks by their bits.
 [[nodiscard]] double merge_limit(const checkpoint::CheckpointSource& merged, const models::ModelConfig& config);
 
-// `base` opens the base model; `merged` is a model beside it, a directory or a GGUF file. Products are computed in fp32.
-// Throws Failure (failed) where they are further apart than the limit, and says how far.
+// `base` opens the base model; `merged` is a model beside it, a directory or a GGUF file. Products are computed in
+// fp32. Throws Failure (failed) where they are further apart than the limit, and says how far.
 [[nodiscard]] MergeDistance check_merge(const session::SessionOptions& base, const std::filesystem::path& adapter,
                                         const std::filesystem::path& merged);
 

@@ -41,9 +41,9 @@ void add_history(graph::Graph& graph, const nn::TokenInputs& tokens, const Sampl
 }  // namespace
 
 ModelRunner::Step::Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache,
-                        const SamplingFeatures& sampling)
+                        const SamplingFeatures& sampling, std::int64_t num_lora_slots)
     : program(std::move(built)),
-      inputs(*program, cache, sampling),
+      inputs(*program, cache, sampling, num_lora_slots),
       ids(program->output_id("drawn_ids")),
       logprobs(program->output_id("logprobs")),
       logit_sums(program->output_id("logit_sums")),
@@ -71,7 +71,8 @@ ModelRunner::ModelRunner(models::LoadedModel& model, const CacheEngine& cache, c
   // that another does. A device that knows no masks or no penalties serves those who ask for none.
   const std::int64_t tops = options.top_logprobs;
   Bucket largest = {
-      options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, {}, drafts, false};
+      options.max_num_batched_tokens, options.max_num_seqs, options.max_num_batched_tokens, {}, drafts, false,
+      !options.lora_slots.empty()};
   for (const SamplingFeatures& sampling :
        {SamplingFeatures{true, kMostBiases, true, tops}, SamplingFeatures{true, 0, false, tops}}) {
     largest.sampling = sampling;
@@ -116,6 +117,7 @@ ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
     bucket.sampling.include(features_for(part));
     bucket.drafts += part.drafts;
     bucket.images = bucket.images || has_images(part);
+    bucket.lora = bucket.lora || part.sequence->adapter_slot >= 0;
     bucket.hidden = bucket.hidden || scores_prompt(part);
   }
   if (bucket.drafts > 0) bucket.drafts = bucket_of(bucket.drafts, options_.max_drafts);
@@ -143,7 +145,8 @@ ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
 std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
   for (const auto& [known, step] : buckets_) {
     if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
-        known.sampling.holds(bucket.sampling) && known.drafts >= bucket.drafts && known.images == bucket.images) {
+        known.sampling.holds(bucket.sampling) && known.drafts >= bucket.drafts && known.images == bucket.images &&
+        known.lora >= bucket.lora) {
       return step;
     }
   }
@@ -156,7 +159,7 @@ std::shared_ptr<ModelRunner::Step> ModelRunner::build_step(const Bucket& capacit
   options.prepare_ahead = true;
   auto step = std::make_shared<Step>(
       graph::Program::build(build_graph(capacity), model_.store, runtime_.choices, options, runtime_.host, arena_),
-      cache_, capacity.sampling);
+      cache_, capacity.sampling, options_.num_lora_slots);
   if (capacity.images) step->images.emplace(*step->program, model_);
   return step;
 }
@@ -172,6 +175,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   nn::BuildOptions build;
   static_cast<nn::Numerics&>(build) = options_.numerics;
   build.adapters = options_.adapters;
+  if (capacity.lora) build.lora_slots = options_.lora_slots;
   nn::Context context(graph, *model_.store, build);
   nn::TokenCapacity largest;
   largest.tokens = capacity.tokens;
@@ -179,8 +183,10 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   largest.rows = capacity.sequences + capacity.drafts;
   largest.max_seqlen = capacity.max_seqlen;
   largest.paged = cache_;
+  largest.adapter_slots = capacity.lora;
   if (capacity.images) largest.images = image_capacity(model_);
   const nn::TokenInputs inputs = nn::declare_tokens(graph, largest);
+  context.adapter_slots = inputs.adapter_slots;
   if (inputs.images && inputs.images->rope_cos.present())
     nn::use_rope_table(context, nn::kDefaultRope, inputs.images->rope_cos, inputs.images->rope_sin);
   const Value hidden = model_.architecture->hidden_states(context, model_.config, inputs);

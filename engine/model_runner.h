@@ -27,7 +27,9 @@ struct RunnerOptions {
   std::int64_t max_num_seqs = 1;
   std::int64_t max_num_batched_tokens = 512;
   nn::Numerics numerics;
-  std::map<std::string, nn::LoraLayer> adapters;
+  std::map<std::string, nn::LoraLayer> adapters;         // of all sequences
+  std::map<std::string, nn::LoraSlotsLayer> lora_slots;  // of those that have an adapter_slot
+  std::int64_t num_lora_slots = 0;
   bool return_logits = false;     // copies the logits of each drawn token to the host
   std::int64_t top_logprobs = 0;  // how many of the likeliest tokens a request may ask for beside a drawn one
   std::int64_t max_drafts = 0;    // guesses that a step checks, of all sequences together
@@ -53,6 +55,7 @@ class ModelRunner {
     SamplingFeatures sampling;    // that some row asks for
     std::int64_t drafts = 0;      // guesses of all sequences: rows that are drawn beside one a sequence
     bool images = false;          // of some token: a program of its own, so that others cost what they did
+    bool lora = false;            // of some token: an adapter of its own; as above
     bool hidden = false;          // states of all tokens come back, as some prompt's log-probabilities are asked for
     // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
     friend auto operator<=>(const Bucket&, const Bucket&) = default;
@@ -91,7 +94,8 @@ class ModelRunner {
 
  private:
   struct Step {
-    Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, const SamplingFeatures& sampling);
+    Step(std::unique_ptr<graph::Program> built, const nn::PagedCapacity& cache, const SamplingFeatures& sampling,
+         std::int64_t num_lora_slots);
     void fill(const Batch& batch);
     std::unique_ptr<graph::Program> program;
     StepInputs inputs;

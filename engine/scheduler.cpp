@@ -25,11 +25,21 @@ void put_in_order(Sequences& sequences, std::unique_ptr<Sequence> sequence) {
   sequences.insert(place, std::move(sequence));
 }
 
+template <typename Sequences>
+std::set<std::string> adapters_of(const Sequences& sequences) {
+  std::set<std::string> names;
+  for (const auto& sequence : sequences) {
+    if (sequence->adapter) names.insert(sequence->adapter->name);
+  }
+  return names;
+}
+
 constexpr std::int64_t kNothingToPublish = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
-Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache) : options_(options), cache_(cache) {
+Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache)
+    : options_(options), cache_(cache), adapters_(options.max_loras) {
   const auto most = static_cast<std::size_t>(options.max_num_seqs);
   free_seats_.reserve(most);
   for (std::int64_t seat = options.max_num_seqs; seat > 0; --seat) {
@@ -71,7 +81,12 @@ void Scheduler::leave(Sequence& sequence) {
   cache_.release(sequence.blocks);
   if (sequence.seat > 0) free_seats_.push_back(sequence.seat);
   sequence.seat = 0;
+  if (sequence.adapter_slot >= 0) adapters_.give_back(sequence.adapter_slot);
+  sequence.adapter_slot = -1;
 }
+
+std::set<std::string> Scheduler::running_adapters() const { return adapters_of(running_); }
+std::set<std::string> Scheduler::waiting_adapters() const { return adapters_of(waiting_); }
 
 void Scheduler::preempt_newest() {
   auto sequence = std::move(running_.back());
@@ -155,6 +170,7 @@ std::span<const BlockHash> Scheduler::longest_prefix(Sequence& sequence) const {
 bool Scheduler::can_admit() const {
   if (waiting_.empty() || num_running() >= options_.max_num_seqs) return false;
   Sequence& sequence = *waiting_.front();
+  if (sequence.adapter && !adapters_.has_room_for(*sequence.adapter)) return false;
   const std::int64_t most = cache_.blocks_for(sequence.length()) + num_running();
   if (most <= cache_.num_free()) return true;
   if (!sequence.hashes.active()) return false;
@@ -182,6 +198,7 @@ Sequence* Scheduler::admit_next() {
   if (!cache_.grow(sequence.blocks, sequence.length())) throw std::logic_error("who may be admitted got no blocks");
   sequence.seat = free_seats_.back();
   free_seats_.pop_back();
+  if (sequence.adapter) sequence.adapter_slot = adapters_.take(sequence.adapter);
   put_in_order(running_, std::move(waiting_.front()));
   waiting_.pop_front();
   return &sequence;

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/block_pool.h"
@@ -15,6 +17,7 @@ namespace tern::engine {
 struct SchedulerOptions {
   std::int64_t max_num_seqs = 256;
   std::int64_t max_num_batched_tokens = 512;  // of one step; longer prompts are computed in chunks
+  std::int64_t max_loras = 0;                 // adapters that the sequences of one step can have
 };
 
 // A sequence's part in one step: tokens [begin, begin + count) of it are computed.
@@ -46,7 +49,8 @@ class Scheduler {
   // sequence takes fewer tokens, or sits a step out. A sequence with hashes begins behind the longest run of full
   // blocks that others computed of the same tokens: it holds them too. At least its last token is computed, as logits
   // come of one, and no image span is cut. Its own full blocks can be found from the step on that begins when they have
-  // been computed. Who runs has a seat of its own, from 1 to max_num_seqs. The batch is valid until the next call.
+  // been computed. Who runs has a seat of its own, from 1 to max_num_seqs, and a slot for its adapter,
+  // which it may share: the first in line waits until there is one. The batch is valid until the next call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
   // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up,
@@ -64,8 +68,12 @@ class Scheduler {
   // Nobody finds what has been computed so far, nor what those who run add to it.
   void reset_prefix_cache();
 
+  [[nodiscard]] AdapterSlots& adapters() { return adapters_; }
+  [[nodiscard]] const AdapterSlots& adapters() const { return adapters_; }
   [[nodiscard]] std::int64_t num_running() const { return static_cast<std::int64_t>(running_.size()); }
   [[nodiscard]] std::int64_t num_waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
+  [[nodiscard]] std::set<std::string> running_adapters() const;  // their names
+  [[nodiscard]] std::set<std::string> waiting_adapters() const;
   [[nodiscard]] std::int64_t num_preemptions() const { return preemptions_; }
   // Tokens of sequences with hashes when they were first admitted, and those of them that were found in the cache.
   struct PrefixQueries {
@@ -101,6 +109,7 @@ class Scheduler {
 
   SchedulerOptions options_;
   BlockPool& cache_;
+  AdapterSlots adapters_;
   std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of priority and arrival
   std::vector<std::unique_ptr<Sequence>> running_;  // in this order too
   std::vector<std::int32_t> free_seats_;            // taken from the end

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/adapter_slots.h"
 #include "engine/prefix_hash.h"
 #include "engine/prompt_lookup.h"
 #include "engine/request_images.h"
@@ -28,6 +29,8 @@ struct Sequence {
   bool skip_reading_prefix_cache = false;  // it computes all of its tokens; others find its blocks
   bool was_admitted = false;               // once, of those with hashes
   PrefixHashes hashes;
+  AdapterRef adapter;                // null: the model alone
+  std::int32_t adapter_slot = -1;    // where it is while the sequence runs; else -1
   std::vector<std::int32_t> blocks;  // of the cache, in order
   std::int32_t seat = 0;             // its row of the device's block tables (nn/token_inputs.h) while it runs; else 0
   std::vector<std::int32_t> drafts;  // guesses of the tokens that follow, for the next step to check

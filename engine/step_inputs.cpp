@@ -65,6 +65,7 @@ void StepInputs::each_column(Fn&& with) {
   with("slots", slots_);
   with("kv_lens", kv_lens_);
   with("seats", seats_);
+  if (has_adapters_) with("adapter_slots", adapter_slots_);
   with("table_slots", table_slots_);
   with("table_values", table_values_);
   with("temperature", temperature_);
@@ -86,8 +87,13 @@ void StepInputs::each_column(Fn&& with) {
   with("output_begin", output_begin_);
 }
 
-StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, const SamplingFeatures& features)
-    : program_(program), cache_(cache), features_(features) {
+StepInputs::StepInputs(graph::Program& program, const nn::PagedCapacity& cache, const SamplingFeatures& features,
+                       std::int64_t num_lora_slots)
+    : program_(program),
+      cache_(cache),
+      features_(features),
+      has_adapters_(program.input_id("adapter_slots") >= 0),
+      no_adapter_(static_cast<std::int32_t>(num_lora_slots)) {
   const auto count_of = [&](const char* name, int dim = 0) {
     return static_cast<std::size_t>(program.graph().desc(program.graph().find(name)).shape[dim]);
   };
@@ -125,6 +131,10 @@ void StepInputs::add_tokens(const ScheduledSequence& part) {
   const Sequence& sequence = *part.sequence;
   const std::int64_t block_size = cache_.block_size;
   std::int64_t& at = counts_[nn::kTokens];
+  if (has_adapters_) {
+    const std::int32_t slot = sequence.adapter_slot >= 0 ? sequence.adapter_slot : no_adapter_;
+    std::fill_n(&adapter_slots_[at], part.count, slot);
+  }
   for (std::int64_t i = part.begin; i < part.begin + part.count; ++i, ++at) {
     const std::int64_t block = sequence.blocks[static_cast<std::size_t>(i / block_size)];
     if (i < sequence.length()) {

@@ -47,7 +47,8 @@ struct SamplingInputs {
 // The inputs of one program.
 class StepInputs {
  public:
-  StepInputs(graph::Program& program, const nn::PagedCapacity& cache, const SamplingFeatures& features);
+  StepInputs(graph::Program& program, const nn::PagedCapacity& cache, const SamplingFeatures& features,
+             std::int64_t num_lora_slots);
 
   // Writes the inputs of the program's next launch. An id that is not drawn yet is left out until put_drawn().
   void fill(const Batch& batch);
@@ -94,8 +95,10 @@ class StepInputs {
   graph::Program& program_;
   nn::PagedCapacity cache_;
   SamplingFeatures features_;
+  bool has_adapters_;            // some of the program's tokens may have one
+  std::int32_t no_adapter_;      // stands where a token has none
   std::int64_t mask_words_ = 0;  // of a row
-  Integers ids_, positions_, cu_seqlens_, rows_, slots_, kv_lens_, seats_, table_slots_, table_values_;
+  Integers adapter_slots_, ids_, positions_, cu_seqlens_, rows_, slots_, kv_lens_, seats_, table_slots_, table_values_;
   Integers top_k_, row_seats_, history_len_, output_begin_, bias_ids_;
   Reals temperature_, top_p_, min_p_, uniform_, repetition_, presence_, frequency_, bias_;
   Words mask_;

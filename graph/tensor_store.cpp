@@ -229,6 +229,38 @@ void TensorStore::upload(const std::string& name, std::span<const std::byte> byt
   wrote(name);
 }
 
+void TensorStore::upload_row(const std::string& name, std::int64_t row, std::span<const std::byte> bytes) {
+  const Hold held = hold_plain(name);
+  const TensorDesc& desc = at(name).desc;
+  if (row < 0 || row >= desc.shape[0] ||
+      bytes.size() * static_cast<std::uint64_t>(desc.shape[0]) != total_bytes(desc)) {
+    throw std::logic_error(cat("tensor store: ", bytes.size(), " bytes are no row ", row, " of ", name));
+  }
+  if (only_counts()) return;
+  const accel::Stream stream = device_->make_stream();
+  const auto write = [&](const Entry& entry, std::int64_t own_row) {
+    const std::uint64_t begin = static_cast<std::uint64_t>(own_row) * bytes.size();
+    if (entry.host.data() != nullptr) {
+      std::ranges::copy(bytes, entry.host.data() + begin);
+      return;
+    }
+    tern_plane plane = entry.tensor.planes[0];
+    plane.offset += begin;
+    device_->copy_to_device(plane, bytes, stream);
+  };
+  const Entry& whole = entry_of(name);
+  std::int64_t first = 0;  // of the part
+  for (const std::string& part : whole.parts) {
+    const Entry& entry = entry_of(part);
+    const std::int64_t rows = entry.tensor.desc.shape[0];
+    if (first <= row && row < first + rows) write(entry, row - first);
+    first += rows;
+  }
+  if (whole.parts.empty()) write(whole, row);
+  stream.synchronize();
+  wrote(name);
+}
+
 void TensorStore::download(const std::string& name, std::span<std::byte> bytes) const {
   const TensorDesc& desc = at(name).desc;
   if (bytes.size() != total_bytes(desc)) {

@@ -66,6 +66,8 @@ class TensorStore {
 
   // Host <-> device, waiting for the copy. Spans hold the tensor's elements, contiguous, plane after plane.
   void upload(const std::string& name, std::span<const std::byte> bytes);
+  // The same of one row of its first dimension, of a tensor with one plane.
+  void upload_row(const std::string& name, std::int64_t row, std::span<const std::byte> bytes);
   void download(const std::string& name, std::span<std::byte> bytes) const;
   void fill_zero(const std::string& name);
 

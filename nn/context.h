@@ -34,6 +34,13 @@ struct LoraLayer {
   std::string after = {};  // [out]
 };
 
+// Adapters of one linear layer that the rows of a run choose among: y += scaling (x A[slot]^T) B[slot]^T, with the
+// scaling in B (ops/lora_segmented.h).
+struct LoraSlotsLayer {
+  std::string lora_a;  // stored name, [slots, rank, in] f32
+  std::string lora_b;  // stored name, [slots, out, rank] f32
+};
+
 // How a program computes: the same in every program of a run.
 struct Numerics {
   tern_compute compute = TERN_COMPUTE_F32;  // what products round their inputs to
@@ -47,7 +54,8 @@ struct Numerics {
 struct BuildOptions : Numerics {
   bool training = false;
   float lora_dropout = 0.0F;
-  std::map<std::string, LoraLayer> adapters;  // by module, "model.layers.0.self_attn.q_proj"
+  std::map<std::string, LoraLayer> adapters;         // by module, "model.layers.0.self_attn.q_proj"
+  std::map<std::string, LoraSlotsLayer> lora_slots;  // by module; Context::adapter_slots says which a row has
 };
 
 // The graph input that holds a site's ready mask, [tokens, width] u8 with 1 for what is kept, on a device without
@@ -81,6 +89,7 @@ class Context {
   void end_layer() { layers_.back().end = num_nodes(); }
   [[nodiscard]] const std::vector<graph::RecomputeSegment>& layers() const { return layers_; }
 
+  Value adapter_slots;    // [tokens] i32, of the current tokens; the number of slots: no adapter; absent: none has any
   Value dropout_keys;     // of the current tokens; absent: no dropout
   Value embedding_noise;  // [tokens, hidden] f32: added to the tokens' embeddings (NEFTune); absent: none
 

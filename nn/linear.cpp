@@ -6,6 +6,7 @@
 #include "ops/axpby.h"
 #include "ops/build.h"
 #include "ops/dropout.h"
+#include "ops/lora_segmented.h"
 #include "ops/lora_shrink.h"
 #include "ops/matmul.h"
 #include "ops/matmul_q.h"
@@ -125,7 +126,19 @@ Value add_adapter(Context& context, const LoraLayer& adapter, Value x, const Ada
   return ops::axpby(graph, added, y, {.a = 1, .b = 1, .out = graph.desc(y).dtype, .needs = context.options().needs});
 }
 
-Value linear(Context& context, const std::string& module, Value x) {
+namespace {
+
+// What the rows' own adapters add to y.
+Value add_slotted(Context& context, const std::string& module, Value x, Value y) {
+  const auto found = context.options().lora_slots.find(module);
+  if (found == context.options().lora_slots.end() || !context.adapter_slots.present()) return y;
+  graph::Graph& graph = context.graph();
+  return ops::lora_segmented(graph, x, context.weight(found->second.lora_a), context.weight(found->second.lora_b),
+                             context.adapter_slots,
+                             {.out = graph.desc(y).dtype, .into = y, .needs = context.options().needs});
+}
+
+Value shared_linear(Context& context, const std::string& module, Value x) {
   const Value w = context.weight(module + ".weight");
   const Value bias = context.has(module + ".bias") ? context.weight(module + ".bias") : Value{};
   const BuildOptions& build = context.options();
@@ -141,15 +154,21 @@ Value linear(Context& context, const std::string& module, Value x) {
   };
   const AdapterDropout dropout = adapter_dropout(context, x);
   if (!adapter.magnitude.empty()) {
-    return with_magnitude(context, adapter,
-                          {x, dropped(context, x, dropout), bias,
-                           [&](Value in) { return without_initial(in, by_weight(in, {})); },
-                           [&](Value in, Value y) { return add_adapter(context, adapter, in, {}, y); }});
+    return with_magnitude(
+        context, adapter,
+        {x, dropped(context, x, dropout), bias, [&](Value in) { return without_initial(in, by_weight(in, {})); },
+         [&](Value in, Value y) { return add_adapter(context, adapter, in, {}, y); }});
   }
   const Value y = by_weight(x, bias);
   if (adapter.initial_a.empty()) return add_adapter(context, adapter, x, dropout, y);
   // In fp32 together, as most of both is the same at first.
   return weighted_sum(context, 1.0, y, 1.0, without_initial(x, add_adapter(context, adapter, x, dropout, {})));
+}
+
+}  // namespace
+
+Value linear(Context& context, const std::string& module, Value x) {
+  return add_slotted(context, module, x, shared_linear(context, module, x));
 }
 
 }  // namespace tern::nn

@@ -8,8 +8,8 @@
 namespace tern::nn {
 
 // y = x W^T (+ b) (+ adapter): x [rows, in] -> [rows, out]. `module` names the layer as Hugging Face does: its weight
-// is
-// "<module>.weight" [out, in], stored dense or quantised; "<module>.bias" [out] is added where the model has one.
+// is "<module>.weight" [out, in], stored dense or quantised; "<module>.bias" [out] is added where the model has one,
+// and then what the layer's adapter adds, or each row's.
 Value linear(Context& context, const std::string& module, Value x);
 
 // x W^T (+ bias), without an adapter: x [rows, in], w [out, in] dense or quantised, bias [out] or absent -> [rows, out]

@@ -70,6 +70,7 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   if (capacity.dropout) {
     inputs.dropout_keys = graph.input("dropout_keys", with_dynamic(make_desc(TERN_I64, {capacity.tokens}), 0, kTokens));
   }
+  if (capacity.adapter_slots) inputs.adapter_slots = column("adapter_slots", capacity.tokens, kTokens);
   if (capacity.token_types) inputs.token_types = column("token_types", capacity.tokens, kTokens);
   inputs.max_seqlen = capacity.max_seqlen;
   if (!capacity.paged) return inputs;

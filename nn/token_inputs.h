@@ -76,18 +76,20 @@ struct TokenCapacity {
   std::int64_t max_seqlen = 0;  // of one sequence
   bool dropout = false;
   bool token_types = false;
+  bool adapter_slots = false;
   std::optional<PagedCapacity> paged;   // none: keys are those of the run
   std::optional<ImageCapacity> images;  // of a run over a paged cache; none: it has none
 };
 
 // The tokens of one run, padding-free: sequences end to end.
 struct TokenInputs {
-  Value ids;           // [tokens] i32
-  Value positions;     // [tokens] i32
-  Value cu_seqlens;    // [sequences + 1] i32
-  Value rows;          // [rows] i32: which tokens go through the head; may be absent
-  Value dropout_keys;  // [tokens] i64; absent: no dropout
-  Value token_types;   // [tokens] i32: which text of a pair (encoders); absent: the model reads none
+  Value ids;            // [tokens] i32
+  Value positions;      // [tokens] i32
+  Value cu_seqlens;     // [sequences + 1] i32
+  Value rows;           // [rows] i32: which tokens go through the head; may be absent
+  Value dropout_keys;   // [tokens] i64; absent: no dropout
+  Value token_types;    // [tokens] i32: which text of a pair (encoders); absent: the model reads none
+  Value adapter_slots;  // [tokens] i32: which adapter a token has (Context::adapter_slots); absent: none has any
   std::int64_t max_seqlen = 0;
   // Paged key-value cache; absent slots: keys are those of this run.
   Value slots;         // [tokens] i32

@@ -36,6 +36,17 @@ std::optional<Error> refused_image(const std::vector<std::string>& images) {
   return std::nullopt;
 }
 
+// The adapter of that name in the folder of adapters. Names that lead out of it name none.
+std::optional<std::filesystem::path> resolved_folder(const std::filesystem::path& all, const std::string& name) {
+  if (all.empty() || name.starts_with('.') || name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
+    return std::nullopt;
+  }
+  std::error_code ignored;
+  const std::filesystem::path folder = all / name;
+  if (!std::filesystem::is_regular_file(folder / "adapter_config.json", ignored)) return std::nullopt;
+  return folder;
+}
+
 constexpr std::string_view kThinkBegin = "<think>", kThinkEnd = "</think>";
 
 // Whether the template has opened the model's thoughts already.
@@ -62,15 +73,57 @@ ChatService::~ChatService() = default;
 
 void ChatService::close() { closed_ = true; }
 
-std::optional<Refusal> ChatService::unknown_model(const std::string& model) const {
-  const auto& names = options_.model_names;
-  if (model.empty() || std::find(names.begin(), names.end(), model) != names.end()) return std::nullopt;
-  return Refusal{data_error("field \"model\"", join(names, " or "), model, "ask for a model that /v1/models lists"),
-                 404};
+bool ChatService::is_the_model(const std::string& model) const {
+  return model.empty() || std::ranges::find(options_.model_names, model) != options_.model_names.end();
 }
 
-std::optional<Refusal> ChatService::refused(const Asked& asked) const {
-  if (auto unknown = unknown_model(asked.model)) return unknown;
+std::vector<std::string> ChatService::all_names() const {
+  std::vector<std::string> names = options_.model_names;
+  for (const engine::AdapterRef& adapter : llm_.adapters().all()) names.push_back(adapter->name);
+  return names;
+}
+
+std::optional<Refusal> ChatService::unknown_model(const std::string& model, engine::AdapterRef& adapter) const {
+  adapter = nullptr;
+  if (is_the_model(model)) return std::nullopt;
+  adapter = llm_.adapters().find(model);
+  if (adapter) return std::nullopt;
+  if (const auto folder = resolved_folder(options_.lora_resolver_dir, model)) {
+    auto loaded = llm_.load_adapter({model, *folder});
+    adapter = loaded ? *loaded : llm_.adapters().find(model);  // another request may have been faster
+    if (adapter) return std::nullopt;
+    return Refusal{told(loaded.error()), 400};
+  }
+  return Refusal{
+      data_error("field \"model\"", join(all_names(), " or "), model, "ask for a model that /v1/models lists"), 404};
+}
+
+std::optional<Refusal> ChatService::unknown_model(const std::string& model) const {
+  engine::AdapterRef adapter;
+  return unknown_model(model, adapter);
+}
+
+std::optional<Refusal> ChatService::not_the_model(const std::string& model) const {
+  engine::AdapterRef adapter;
+  if (auto unknown = unknown_model(model, adapter)) return unknown;
+  if (!adapter) return std::nullopt;
+  return Refusal{
+      data_error("field \"model\"", cat(join(options_.model_names, " or "), ", as adapters only answer here"), model,
+                 "ask for the model itself"),
+      400};
+}
+
+Result<engine::AdapterRef> ChatService::load_adapter(const engine::NamedAdapter& adapter, bool replace) {
+  if (is_the_model(adapter.name)) {
+    return data_error("the adapter's name", "one that the model itself has not", adapter.name, "choose another");
+  }
+  auto loaded = llm_.load_adapter(adapter, replace);
+  if (!loaded) return told(loaded.error());
+  return loaded;
+}
+
+std::optional<Refusal> ChatService::refused(Asked& asked) const {
+  if (auto unknown = unknown_model(asked.model, asked.running.engine.adapter)) return unknown;
   if (closed_) return Refusal{failed_error("the server is shutting down", "ask another, or come again later"), 503};
   if (const auto why = engine_.dead()) return Refusal{*why, 503};
   if (const auto waiting = engine_.stats().waiting; waiting >= options_.max_queue_len) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,12 +19,14 @@
 namespace tern::server {
 
 struct ServiceOptions {
-  std::vector<std::string> model_names;  // under which the model is asked for; the first is told in answers
-  engine::SamplingParams sampling;       // where a request says nothing
-  chat::AnswerFormats formats;           // how the model writes thoughts and calls
-  std::string system;                    // where a dialogue has no system message; "": none
-  std::optional<std::uint64_t> seed;     // of requests that have none, the first the first; none: another each time
-  std::int64_t max_queue_len = 1024;     // requests that wait; more are told to come again
+  std::vector<std::string> model_names;     // under which the model is asked for; the first is told in answers
+  engine::SamplingParams sampling;          // where a request says nothing
+  chat::AnswerFormats formats;              // how the model writes thoughts and calls
+  std::string system;                       // where a dialogue has no system message; "": none
+  std::optional<std::uint64_t> seed;        // of requests that have none, the first the first; none: another each time
+  std::int64_t max_queue_len = 1024;        // requests that wait; more are told to come again
+  bool loads_adapters = false;              // clients may load and unload them
+  std::filesystem::path lora_resolver_dir;  // a request that names a folder of it has that adapter loaded; "": none
 };
 
 // What a request that is on its way can be asked.
@@ -64,9 +67,19 @@ class ChatService {
   // Runs `work` between two steps and waits for it. Throws what it throws, an error as a client is told it.
   void run(const std::function<void(engine::LLM& llm)>& work);
 
+  // Of the model itself; adapters have names of their own.
   [[nodiscard]] const std::vector<std::string>& model_names() const { return options_.model_names; }
-  // Nothing where `model` is served, or "".
+  // These and the adapters', now.
+  [[nodiscard]] std::vector<std::string> all_names() const;
+  // Nothing where `model` is served, or "". Puts the adapter of that name into `adapter`: null where it's the model's.
+  [[nodiscard]] std::optional<Refusal> unknown_model(const std::string& model, engine::AdapterRef& adapter) const;
   [[nodiscard]] std::optional<Refusal> unknown_model(const std::string& model) const;
+  // The same for what is computed by the model alone.
+  [[nodiscard]] std::optional<Refusal> not_the_model(const std::string& model) const;
+  // Loads an adapter under a name that no model has. Errors (data, usage): as of LLM::load_adapter.
+  [[nodiscard]] Result<engine::AdapterRef> load_adapter(const engine::NamedAdapter& adapter, bool replace);
+  [[nodiscard]] engine::AdapterRegistry& adapters() { return llm_.adapters(); }
+  [[nodiscard]] std::int64_t max_loras() const { return llm_.adapter_room().max_loras; }
   [[nodiscard]] const tokenizer::Tokenizer& tokenizer() const { return llm_.session().text->tokenizer; }
   [[nodiscard]] std::int64_t max_model_len() const { return max_model_len_; }
   [[nodiscard]] bool takes_images() const { return llm_.takes_images(); }
@@ -81,7 +94,8 @@ class ChatService {
   friend class RunningRequest;
   struct Asked;
   std::shared_ptr<RequestHandle> begin(Asked&& asked, std::shared_ptr<AnswerSink> sink);
-  [[nodiscard]] std::optional<Refusal> refused(const Asked& asked) const;
+  [[nodiscard]] std::optional<Refusal> refused(Asked& asked) const;
+  [[nodiscard]] bool is_the_model(const std::string& model) const;
   [[nodiscard]] Result<engine::SamplingParams> sampling_of(const SamplingWishes& wishes) const;
   [[nodiscard]] std::uint64_t any_seed();
   void constrain(Asked& asked, const std::string& prompt_tail);

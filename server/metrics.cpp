@@ -6,6 +6,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <chrono>
+
+#include "base/strings.h"
+
 namespace tern::server {
 namespace {
 
@@ -22,6 +26,26 @@ const Buckets kBetweenTokens = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3, 
 const Buckets kWhole = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,   5.0,   10.0,   15.0,  20.0,
                         30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0, 1920.0, 7680.0};
 const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+
+std::string joined(const std::set<std::string>& names) { return join({names.begin(), names.end()}, ","); }
+
+// vLLM's: who routes requests reads the labels; the value is when they were true.
+prometheus::MetricFamily lora_info(const engine::EngineStats& stats, std::int64_t max_loras) {
+  prometheus::ClientMetric now;
+  now.label = {{"max_lora", std::to_string(max_loras)},
+               {"running_lora_adapters", joined(stats.running_adapters)},
+               {"waiting_lora_adapters", joined(stats.waiting_adapters)}};
+  now.gauge.value = static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                            std::chrono::system_clock::now().time_since_epoch())
+                                            .count()) /
+                    1000;
+  prometheus::MetricFamily family;
+  family.name = "vllm:lora_requests_info";
+  family.help = "Adapters of the requests that run and of those that wait.";
+  family.type = prometheus::MetricType::Gauge;
+  family.metric.push_back(std::move(now));
+  return family;
+}
 
 }  // namespace
 
@@ -97,7 +121,7 @@ void Metrics::count_response(std::string_view route, int status) {
   series_->responses.Add({{"handler", std::string(route)}, {"status", std::to_string(status)}}).Increment();
 }
 
-std::string Metrics::page(const engine::EngineStats& stats) const {
+std::string Metrics::page(const engine::EngineStats& stats, std::int64_t max_loras) const {
   series_->running.Set(static_cast<double>(stats.running));
   series_->waiting.Set(static_cast<double>(stats.waiting));
   const auto blocks = static_cast<double>(stats.cache_blocks);
@@ -107,7 +131,9 @@ std::string Metrics::page(const engine::EngineStats& stats) const {
   series_->preemptions.Set(static_cast<double>(stats.preemptions));
   series_->drafts.Set(static_cast<double>(stats.guesses_checked));
   series_->accepted.Set(static_cast<double>(stats.guesses_right));
-  return prometheus::TextSerializer().Serialize(series_->registry.Collect());
+  auto families = series_->registry.Collect();
+  if (max_loras > 0) families.push_back(lora_info(stats, max_loras));
+  return prometheus::TextSerializer().Serialize(families);
 }
 
 }  // namespace tern::server

@@ -32,8 +32,8 @@ class Metrics {
   void count_token(double seconds_since_last);
   void count_request(const RequestTimes& times);
   void count_response(std::string_view route, int status);
-  // The page, with how the engine stands now.
-  [[nodiscard]] std::string page(const engine::EngineStats& stats) const;
+  // The page, with how the engine stands now. `max_loras`: adapters of a step; 0: requests choose none.
+  [[nodiscard]] std::string page(const engine::EngineStats& stats, std::int64_t max_loras) const;
 
  private:
   struct Series;

@@ -104,7 +104,7 @@ void add_plain_routes(Router& router, ChatService& service, const std::string& v
                    .handler =
                        [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {
                          exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8",
-                                           service.metrics().page(service.stats()));
+                                           service.metrics().page(service.stats(), service.max_loras()));
                        },
                    .quick = true});
   router.add("POST", "/tokenize", [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {

@@ -18,7 +18,7 @@ using io::Json;
 using Exchange = std::shared_ptr<HttpExchange>;
 
 void require_model(const ChatService& service, JsonBody& body) {
-  if (const auto refusal = service.unknown_model(body.text("model").value_or(""))) throw Failure(refusal->error);
+  if (const auto refusal = service.not_the_model(body.text("model").value_or(""))) throw Failure(refusal->error);
 }
 
 // Throws the first text's error, which says which one it is.

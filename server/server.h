@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "server/chat_service.h"
 #include "server/http.h"
@@ -31,6 +32,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
+  [[nodiscard]] std::vector<std::string> model_names() const { return service_->all_names(); }  // that are served
   [[nodiscard]] std::uint16_t port() const { return http_->port(); }
   // Refuses what comes, waits for the answers on their way, and stops. False where the deadline broke some off.
   [[nodiscard]] bool drain(std::chrono::milliseconds deadline);

@@ -19,7 +19,7 @@ constexpr std::chrono::seconds kDrain{60};
 
 int run_deploy(const Arguments& given) {
   Arguments arguments = given;
-  const ServedAdapter adapter = served_adapter(arguments);
+  const engine::ServedAdapters adapters = served_adapters(arguments);
   load_training_arguments(arguments);
   const std::string model = generating_model(arguments);
   const server::HttpOptions http = http_options(arguments);
@@ -27,7 +27,8 @@ int run_deploy(const Arguments& given) {
   opening.images = true;
   auto session = session::open_session(opening).value();
   engine::LLMOptions options = llm_options(arguments);
-  options.adapter = adapter.path;
+  options.adapters = adapters;
+  if (!adapters.named.empty()) options.adapter.clear();  // requests choose
   options.images = true;
   options.progress = weight_progress(arguments);
   use_server_seats(arguments, options.engine);
@@ -39,12 +40,12 @@ int run_deploy(const Arguments& given) {
   load_weights(*session, arguments, load);
   llm = engine::LLM::open(*session, options).value();
   session::keep_bindings(llm->engine().runner().program());
-  const server::ServerOptions serving = server_options(arguments, *llm, model, adapter);
+  const server::ServerOptions serving = server_options(arguments, *llm, model);
   set_interrupt_line("\ntern: finishing the answers on their way; press Ctrl-C again to stop at once\n");
   install_interrupt_handler();
   server->serve(*llm, serving).value();
   const std::string scheme = http.ssl_certfile.empty() ? "http://" : "https://";
-  log_info(cat("serving ", join(serving.service.model_names, ", "), " on ", scheme, http.host, ":", server->port(),
+  log_info(cat("serving ", join(server->model_names(), ", "), " on ", scheme, http.host, ":", server->port(),
                "; a chat page is at ", scheme, "localhost:", server->port(), "/"));
   wait_for_interrupt();
   if (!server->drain(kDrain)) log_warn("answers were broken off, as a minute did not suffice for them");

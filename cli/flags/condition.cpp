@@ -45,6 +45,12 @@ bool reports_to(const Arguments& a, std::string_view tool) {
   return std::any_of(to.begin(), to.end(), [&](const std::string& it) { return it == tool || it == "all"; });
 }
 
+bool chooses_adapters(const Arguments& a) {
+  const auto& adapters = a.list("adapters");
+  return on(a, "enable_lora") || a.has("lora_resolver_dir") ||
+         std::any_of(adapters.begin(), adapters.end(), [](const auto& it) { return it.find('=') != std::string::npos; });
+}
+
 bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
 
 // A checkpoint that is named says where the run goes on.
@@ -271,6 +277,8 @@ std::vector<Condition> other_conditions() {
        "no weight is quantised", "give --quant_method, or remove it"},
       {"adapters_given", "adapters", [](const Arguments& a) { return a.has("adapters"); }, "--adapters",
        "nothing is merged", "give --adapters, or remove it"},
+      {"chosen_adapters", "adapters", chooses_adapters, "adapters that requests choose", "all requests have the same",
+       "give --adapters name=directory or --enable_lora true, or remove it"},
       {"in_four_bits", "quant_method",
        [](const Arguments& a) { return is(a, "quant_method", "bnb") && !is(a, "quant_bits", "8"); },
        "--quant_method bnb of 4 bits", "no weight is quantised to 4 bits", "give --quant_method bnb, or remove it"},

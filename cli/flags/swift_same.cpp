@@ -76,9 +76,8 @@ std::vector<AnswerRow> of_answering() {
        "sglang_disable_custom_all_reduce"},
       {kSame, kAnswering, "--kv_cache_memory bounds the KV cache",
        "vllm_gpu_memory_utilization gpu_memory_utilization sglang_mem_fraction_static lmdeploy_cache_max_entry_count"},
-      {kSame, kAnswering, "adapters of every rank are served",
-       "vllm_enable_lora enable_lora vllm_max_lora_rank "
-       "max_lora_rank"},
+      {kSame, "rlhf|infer|eval|sample", "adapters of every rank are served",
+       "vllm_enable_lora enable_lora vllm_max_lora_rank max_lora_rank"},
       {kSame, kAnswering, "a request may show any number of images, and they are read when it comes",
        "vllm_limit_mm_per_prompt limit_mm_per_prompt vllm_mm_processor_cache_gb lmdeploy_vision_batch_size"},
       {kSame, kAnswering, "one engine answers all requests", "vllm_use_async_engine"},

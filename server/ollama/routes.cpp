@@ -58,7 +58,7 @@ void answer(ChatService& service, OllamaRequest asked, bool chat, const Exchange
 
 void tags(const ChatService& service, const std::string& started, const Exchange& exchange) {
   Json models = Json::array();
-  for (const std::string& name : service.model_names()) {
+  for (const std::string& name : service.all_names()) {
     Json one = Json::object();
     one["name"] = name;
     one["model"] = name;
@@ -107,7 +107,7 @@ void embed(ChatService& service, const HttpRequest& request, const Exchange& exc
   }
   body.takes({"keep_alive"});  // a model stays loaded as long as its server runs
   body.finish();
-  if (const auto refusal = service.unknown_model(served_name(model))) {
+  if (const auto refusal = service.not_the_model(served_name(model))) {
     refuse(*exchange, refusal->error, refusal->status);
     return;
   }

@@ -55,7 +55,7 @@ void answer_embeddings(ChatService& service, const HttpRequest& request, HttpExc
   const auto dimensions = body.integer("dimensions", 1);
   body.takes({"user"});
   body.finish();
-  if (const auto refusal = service.unknown_model(model)) {
+  if (const auto refusal = service.not_the_model(model)) {
     refuse(exchange, refusal->error, refusal->status);
     return;
   }

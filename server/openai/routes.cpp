@@ -1,8 +1,11 @@
 #include "server/openai/routes.h"
 
+#include <algorithm>
+
 #include "base/strings.h"
 #include "io/json.h"
 #include "server/ids.h"
+#include "server/openai/adapters.h"
 #include "server/openai/api_error.h"
 #include "server/openai/chat_completions.h"
 #include "server/openai/completions.h"
@@ -71,7 +74,9 @@ Json model_json(const ChatService& service, const std::string& name, std::int64_
   out["created"] = created;
   out["owned_by"] = "tern";
   out["root"] = service.model_names().front();
-  out["parent"] = Json();
+  const auto& own = service.model_names();
+  const bool is_adapter = std::ranges::find(own, name) == own.end();
+  out["parent"] = is_adapter ? Json(own.front()) : Json();
   out["max_model_len"] = service.max_model_len();
   return out;
 }
@@ -80,7 +85,7 @@ void list_models(const ChatService& service, std::int64_t created, const Exchang
   Json out = Json::object();
   out["object"] = "list";
   out["data"] = Json::array();
-  for (const std::string& name : service.model_names()) out["data"].push_back(model_json(service, name, created));
+  for (const std::string& name : service.all_names()) out["data"].push_back(model_json(service, name, created));
   exchange->respond(200, "application/json", out.dump());
 }
 
@@ -108,6 +113,7 @@ void add_routes(Router& router, ChatService& service) {
              [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
                answer_embeddings(service, request, *exchange);
              });
+  add_adapter_routes(router, service);
   router.add("GET", "/v1/models",
              [&service, created](const HttpRequest&, const std::string&, const Exchange& exchange) {
                list_models(service, created, exchange);

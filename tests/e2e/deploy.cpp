@@ -348,10 +348,54 @@ TEST_F(Deploy, ServesAnAdapterUnderItsName) {
   const auto answer = [&](const Deployed& server) {
     return json_of(server.post("/v1/completions", body))["choices"][0]["text"].text();
   };
-  Deployed adapted = deploy({"--adapters", "sums=" + folder + "/checkpoint-4"});
-  EXPECT_EQ(json_of(ask(adapted.port(), "GET", "/v1/models"))["data"][0]["id"], "sums");
-  EXPECT_EQ(adapted.post("/v1/completions", R"({"prompt": "a", "model": "tiny"})").status, 404);
-  EXPECT_NE(answer(adapted), answer(deploy()));
+  const std::string adapter = folder + "/checkpoint-4";
+  const std::string alone = answer(deploy({"--adapters", adapter}));
+  const std::string plain = answer(deploy());
+  EXPECT_NE(alone, plain);
+  Deployed both = deploy({"--adapters", "sums=" + adapter});
+  const auto models = json_of(ask(both.port(), "GET", "/v1/models"))["data"];
+  EXPECT_EQ(models[0]["id"], "tiny");
+  EXPECT_EQ(models[1]["id"], "sums");
+  EXPECT_EQ(models[1]["parent"], "tiny");
+  const auto answer_of = [&](const Deployed& server, const std::string& name) {
+    return json_of(server.post("/v1/completions", R"({"model": ")" + name + R"(", )" + body.substr(1)));
+  };
+  EXPECT_EQ(answer_of(both, "sums")["choices"][0]["text"].text(), alone);
+  EXPECT_EQ(answer_of(both, "tiny")["choices"][0]["text"].text(), plain);
+  EXPECT_EQ(answer_of(both, "sums")["model"], "sums");
+  EXPECT_EQ(both.post("/v1/completions", R"({"prompt": "a", "model": "sum"})").status, 404);
+  EXPECT_EQ(both.post("/v1/load_lora_adapter", R"({"lora_name": "b", "lora_path": "/"})").status, 403);
+  EXPECT_EQ(both.post("/v1/embeddings", R"({"input": "a", "model": "sums"})").status, 400);
+}
+
+TEST_F(Deploy, LoadsAndUnloadsAdapters) {
+  const std::string rows = scratch_.write("rows.jsonl", sums(16));
+  const std::string folder = (scratch_.path() / "adapters" / "sums").string();
+  const Outcome trained =
+      run({"sft", "--model", (scratch_.path() / "tiny").string(), "--dataset", rows, "--max_steps", "2",
+           "--learning_rate", "0.05", "--output_dir", folder, "--add_version", "false", "--device", "cpu"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  std::filesystem::rename(folder + "/checkpoint-2", scratch_.path() / "adapters" / "ready");
+  const std::string ready = (scratch_.path() / "adapters" / "ready").string();
+  Deployed server = deploy({"--enable_lora", "true", "--lora_resolver_dir", (scratch_.path() / "adapters").string()});
+  const auto told = [&](const std::string& route, const std::string& body) { return server.post(route, body); };
+  const auto asked = [&](const std::string& name) {
+    return server.post("/v1/completions", R"({"prompt": "1+2", "max_tokens": 3, "model": ")" + name + R"("})").status;
+  };
+  EXPECT_EQ(asked("other"), 404);
+  const std::string load = R"({"lora_name": "other", "lora_path": ")" + ready + R"("})";
+  EXPECT_EQ(told("/v1/load_lora_adapter", load).body, "Success: LoRA adapter 'other' added successfully.");
+  EXPECT_EQ(told("/v1/load_lora_adapter", load).status, 400) << "the name is taken";
+  EXPECT_EQ(told("/v1/load_lora_adapter", R"({"lora_name": "tiny", "lora_path": ")" + ready + R"("})").status, 400);
+  EXPECT_EQ(asked("other"), 200);
+  const std::string page = ask(server.port(), "GET", "/metrics").body;
+  EXPECT_NE(page.find("vllm:lora_requests_info{max_lora=\"4\""), std::string::npos) << page;
+  EXPECT_EQ(told("/v1/unload_lora_adapter", R"({"lora_name": "other"})").status, 200);
+  EXPECT_EQ(told("/v1/unload_lora_adapter", R"({"lora_name": "other"})").status, 404);
+  EXPECT_EQ(asked("other"), 404);
+  EXPECT_EQ(asked("ready"), 200) << "the folder of adapters has it";
+  EXPECT_EQ(asked("../adapters/ready"), 404) << "a name leads out of the folder";
+  EXPECT_EQ(asked("sums"), 404) << "a folder without an adapter";
 }
 
 TEST_F(Deploy, SaysWhatItCannotServe) {
@@ -367,7 +411,10 @@ TEST_F(Deploy, SaysWhatItCannotServe) {
             "tern: error: --ssl_certfile and --ssl_keyfile need each other; give both.");
   EXPECT_NE(line({"--tool_call_parser", "sign-language"}).find("format \"sign-language\"; name one of "),
             std::string::npos);
-  EXPECT_NE(line({"--adapters", "a", "b"}).find("--adapters takes one adapter here"), std::string::npos);
+  EXPECT_NE(line({"--adapters", "a", "b"}).find("--adapters takes one directory, or several that have a name each"),
+            std::string::npos);
+  EXPECT_NE(line({"--adapters", "a=b", "a=c"}).find("two adapters under the name a"), std::string::npos);
+  EXPECT_NE(line({"--max_loras", "2"}).find("give --adapters name=directory or --enable_lora true"), std::string::npos);
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ struct FuzzLoad {
   std::uint32_t every = 4;  // steps between arrivals
   bool cached = true;
   bool prioritised = true;
+  std::int64_t adapters = 0;  // that requests choose among
+  std::int64_t max_loras = 0;
 };
 
 // A step as the device sees it, and who was taken out behind it.
@@ -33,6 +35,7 @@ struct Seen {
     std::int64_t begin, count, drafts;
     std::int32_t seat;
     std::vector<std::int32_t> blocks;
+    std::int32_t adapter_slot;
     friend bool operator==(const Part&, const Part&) = default;
   };
   std::vector<Part> parts;
@@ -48,8 +51,12 @@ class Fuzzer {
         seed_(seed),
         prepares_(prepares),
         cache_(load.blocks, kBlockSize),
-        scheduler_({load.seats, load.batch}, cache_),
-        contents_(static_cast<std::size_t>((load.blocks + 1) * kBlockSize)) {}
+        scheduler_({load.seats, load.batch, load.max_loras}, cache_),
+        contents_(static_cast<std::size_t>((load.blocks + 1) * kBlockSize)) {
+    for (std::int64_t id = 1; id <= load.adapters; ++id) {
+      adapters_.push_back(std::make_shared<const ServedAdapter>(ServedAdapter{id, std::to_string(id), {}, {}}));
+    }
+  }
 
   void run() {
     for (std::uint32_t step = 0; step < 40000 && (added_ < load_.requests || !scheduler_.idle()); ++step) {
@@ -63,6 +70,7 @@ class Fuzzer {
       steps.push_back({});
       check(batch);
       check_order(ran);
+      check_adapters();
       if (testing::Test::HasFatalFailure()) return;
       if (prepares_ && draw(7, 0)[0] % 6 != 0) (void)scheduler_.prepare();
       compute(batch);
@@ -78,13 +86,14 @@ class Fuzzer {
     EXPECT_TRUE(scheduler_.idle()) << "somebody starves";
     EXPECT_EQ(ended_.size(), static_cast<std::size_t>(load_.requests));
     EXPECT_EQ(cache_.num_free(), load_.blocks) << "blocks were lost";
+    EXPECT_EQ(scheduler_.adapters().num_held(), 0) << "slots were lost";
     for (std::int64_t b = 1; b <= load_.blocks; ++b) EXPECT_EQ(cache_.references(static_cast<std::int32_t>(b)), 0);
     preemptions = scheduler_.num_preemptions();
     hits = scheduler_.prefix_queries().hits;
   }
 
   std::vector<Seen> steps;
-  std::int64_t computed = 0, needed = 0, preemptions = 0, hits = 0, prepared = 0, shared = 0;
+  std::int64_t computed = 0, needed = 0, preemptions = 0, hits = 0, prepared = 0, shared = 0, filled = 0;
 
  private:
   // What the device holds at one place of one block: a token, and all that lies before it.
@@ -114,7 +123,11 @@ class Fuzzer {
       sequence->priority = load_.prioritised ? draw(1, 0)[0] % 3 : 0;
       salts_.push_back(draw(1, 0)[1] % 4 == 0 ? "b" : "a");
       answers_.push_back(1 + draw(1, 0)[2] % load_.longest_answer);
-      if (load_.cached) sequence->hashes = PrefixHashes(prefix_root(salts_.back(), ""), {}, 0);
+      if (const auto which = draw(9, 0)[0] % (load_.adapters + 1); which > 0) {
+        sequence->adapter = adapters_[static_cast<std::size_t>(which - 1)];
+      }
+      const std::string adapter = sequence->adapter ? sequence->adapter->name : "";
+      if (load_.cached) sequence->hashes = PrefixHashes(prefix_root(salts_.back(), adapter), {}, 0);
       arrivals_[sequence->id] = sequence.get();
       scheduler_.add(std::move(sequence));
     }
@@ -142,7 +155,7 @@ class Fuzzer {
       ASSERT_GT(part.count, 0);
       ASSERT_LT(part.begin, s.length());
       ASSERT_LE(part.begin + part.count, static_cast<std::int64_t>(s.blocks.size()) * kBlockSize);
-      steps.back().parts.push_back({s.id, part.begin, part.count, part.drafts, s.seat, s.blocks});
+      steps.back().parts.push_back({s.id, part.begin, part.count, part.drafts, s.seat, s.blocks, s.adapter_slot});
     }
     ASSERT_LE(tokens, load_.batch);
     ASSERT_LE(scheduler_.num_running(), load_.seats);
@@ -186,6 +199,22 @@ class Fuzzer {
     }
   }
 
+  // Who runs finds its adapter in its slot, whatever others put there.
+  void check_adapters() {
+    scheduler_.adapters().fill_new([&](std::int32_t slot, const ServedAdapter& adapter) {
+      in_slots_[slot] = adapter.id;
+      ++filled;
+    });
+    for (const auto& [id, sequence] : arrivals_) {
+      if (sequence->seat == 0 || !sequence->adapter) {
+        ASSERT_EQ(sequence->adapter_slot, -1) << "sequence " << id;
+      } else {
+        ASSERT_LT(sequence->adapter_slot, load_.max_loras);
+        ASSERT_EQ(in_slots_[sequence->adapter_slot], sequence->adapter->id) << "sequence " << id;
+      }
+    }
+  }
+
   [[nodiscard]] Content& content(const Sequence& sequence, std::int64_t at) {
     const std::int64_t block = sequence.blocks[static_cast<std::size_t>(at / kBlockSize)];
     return contents_[static_cast<std::size_t>(block * kBlockSize + at % kBlockSize)];
@@ -197,6 +226,7 @@ class Fuzzer {
     for (const auto& part : batch) {
       Sequence& s = *part.sequence;
       std::uint64_t before = mix_key(17, load_.cached && salts_[static_cast<std::size_t>(s.id)] == "b" ? 1 : 0);
+      before = mix_key(before, s.adapter ? static_cast<std::uint64_t>(s.adapter->id) : 0);
       for (std::int64_t i = 0; i < part.begin + part.count; ++i) {
         const std::int32_t token =
             i < s.length() ? s.tokens[static_cast<std::size_t>(i)] : s.drafts[static_cast<std::size_t>(i - s.length())];
@@ -246,6 +276,8 @@ class Fuzzer {
   Scheduler scheduler_;
   std::vector<Content> contents_;
   std::map<SequenceId, const Sequence*> arrivals_;  // that have not ended
+  std::vector<AdapterRef> adapters_;
+  std::map<std::int32_t, std::int64_t> in_slots_;  // the adapters on the device, by slot
   std::vector<std::string> salts_;
   std::vector<std::int64_t> answers_;
   std::map<SequenceId, std::int64_t> furthest_;  // tokens that were computed at least once
@@ -262,9 +294,11 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       {.cached = false},
       {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2},
       {.blocks = 120, .seats = 12, .batch = 24, .longest_prompt = 200, .longest_answer = 16, .every = 3},
-      {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 8, .longest_answer = 100, .every = 2}};
+      {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 8, .longest_answer = 100, .every = 2},
+      {.adapters = 3, .max_loras = 1},
+      {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2, .adapters = 5, .max_loras = 3}};
   for (const FuzzLoad& load : loads) {
-    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0;
+    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0, filled = 0;
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks");
       Fuzzer plain(load, seed, false);
@@ -278,11 +312,13 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       hits += plain.hits;
       prepared += ahead.prepared;
       shared += plain.shared;
+      filled += plain.filled;
       steps += static_cast<std::int64_t>(plain.steps.size());
     }
     EXPECT_GT(steps, 4000) << load.blocks;
     EXPECT_GT(preemptions, 0) << load.blocks;
     EXPECT_GT(prepared, 0) << load.blocks;
+    EXPECT_EQ(filled > 0, load.max_loras > 0);
     EXPECT_EQ(hits > 0, load.cached);
     EXPECT_EQ(shared > 0, load.cached);
   }

@@ -1,0 +1,58 @@
+#include "engine/adapter_registry.h"
+
+#include "base/strings.h"
+
+namespace tern::engine {
+
+Status adapter_fits(const LoraOptions& room, const models::AdapterPairs& adapter, const std::string& name) {
+  if (adapter.rank > room.max_lora_rank) {
+    return data_error(cat("adapter ", name), cat("a rank of at most ", room.max_lora_rank, ", as --max_lora_rank says"),
+                      cat(adapter.rank), cat("start the server with --max_lora_rank ", adapter.rank));
+  }
+  for (const auto& [module, pair] : adapter.pairs) {
+    if (room.modules.empty() || room.modules.contains(module)) continue;
+    return data_error(cat("adapter ", name), "pairs beside layers that an adapter had when the server started", module,
+                      "name it in --adapters, or start the server with --enable_lora true");
+  }
+  return Unit{};
+}
+
+Result<AdapterRef> AdapterRegistry::load(const NamedAdapter& adapter, const std::optional<LoraOptions>& room,
+                                         bool replace) {
+  const auto taken = [&] {
+    return data_error(cat("adapter ", adapter.name), "a name of its own", "one that is loaded already",
+                      "unload that one first, or ask for it to be replaced");
+  };
+  if (!replace && find(adapter.name)) return taken();
+  auto pairs = models::read_adapter_pairs(model_, adapter.path);
+  if (!pairs) return pairs.error();
+  if (room) {
+    if (const Status fits = adapter_fits(*room, *pairs, adapter.name); !fits) return fits.error();
+  }
+  const std::scoped_lock lock(mutex_);
+  AdapterRef& place = adapters_[adapter.name];
+  if (place && !replace) return taken();
+  place =
+      std::make_shared<const ServedAdapter>(ServedAdapter{next_id_++, adapter.name, adapter.path, std::move(*pairs)});
+  return place;
+}
+
+bool AdapterRegistry::unload(const std::string& name) {
+  const std::scoped_lock lock(mutex_);
+  return adapters_.erase(name) > 0;
+}
+
+AdapterRef AdapterRegistry::find(const std::string& name) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = adapters_.find(name);
+  return found == adapters_.end() ? nullptr : found->second;
+}
+
+std::vector<AdapterRef> AdapterRegistry::all() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<AdapterRef> out;
+  for (const auto& [name, adapter] : adapters_) out.push_back(adapter);
+  return out;
+}
+
+}  // namespace tern::engine
