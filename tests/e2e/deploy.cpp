@@ -31,6 +31,14 @@ class Deploy : public ::testing::Test {
   [[nodiscard]] Deployed deploy(std::vector<std::string> flags = {}) const {
     return Deployed(scratch_.path() / "tiny", std::move(flags));
   }
+  // Into <folder>/checkpoint-<steps>.
+  void train_adapter(const std::string& folder, int steps) {
+    const std::string rows = scratch_.write("rows.jsonl", sums(16));
+    const Outcome trained = run({"sft", "--model", (scratch_.path() / "tiny").string(), "--dataset", rows,
+                                 "--max_steps", std::to_string(steps), "--learning_rate", "0.05", "--output_dir",
+                                 folder, "--add_version", "false", "--device", "cpu"});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+  }
   Scratch scratch_;
 };
 
@@ -306,18 +314,22 @@ TEST_F(Deploy, DrainsWhenItIsToldToStop) {
 TEST_F(Deploy, ThePagesRequestsAreAnswered) {
   const auto model = scratch_.path() / "smollm2-135m";
   std::filesystem::copy(scratch_.path() / "tiny", model);
-  Deployed server(model, {});
+  const std::string output = (scratch_.path() / "output").string();
+  train_adapter(output + "/maths", 4);
+  std::filesystem::copy(output + "/maths", output + "/style", std::filesystem::copy_options::recursive);
+  Deployed server(model, {"--adapters", "maths=" + output + "/maths/checkpoint-4", "--enable_lora", "true"});
   std::ifstream page(std::string(TERN_SOURCE_DIR) + "/docs/deploy.md");
   const std::string port = std::to_string(server.port());
   int asked = 0;
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("curl ")) continue;
     line.replace(line.find("8000"), 4, port);
+    if (const auto at = line.find("output/"); at != std::string::npos) line.replace(at, 6, output);
     const std::string log = (scratch_.path() / "log").string();
     EXPECT_EQ(std::system((line + " --fail >" + log + " 2>&1").c_str()), 0) << line;
     ++asked;
   }
-  EXPECT_GE(asked, 7);
+  EXPECT_GE(asked, 10);
 }
 
 // ms-swift's name for the chat page.
@@ -338,12 +350,8 @@ TEST_F(Deploy, AppIsTheSame) {
 }
 
 TEST_F(Deploy, ServesAnAdapterUnderItsName) {
-  const std::string rows = scratch_.write("rows.jsonl", sums(16));
-  const std::string model = (scratch_.path() / "tiny").string();
   const std::string folder = (scratch_.path() / "out").string();
-  const Outcome trained = run({"sft", "--model", model, "--dataset", rows, "--max_steps", "4", "--learning_rate",
-                               "0.05", "--output_dir", folder, "--add_version", "false", "--device", "cpu"});
-  ASSERT_EQ(trained.status, 0) << trained.err;
+  train_adapter(folder, 4);
   const std::string body = R"({"prompt": "1+2", "max_tokens": 12, "temperature": 0, "ignore_eos": true})";
   const auto answer = [&](const Deployed& server) {
     return json_of(server.post("/v1/completions", body))["choices"][0]["text"].text();
@@ -369,12 +377,8 @@ TEST_F(Deploy, ServesAnAdapterUnderItsName) {
 }
 
 TEST_F(Deploy, LoadsAndUnloadsAdapters) {
-  const std::string rows = scratch_.write("rows.jsonl", sums(16));
   const std::string folder = (scratch_.path() / "adapters" / "sums").string();
-  const Outcome trained =
-      run({"sft", "--model", (scratch_.path() / "tiny").string(), "--dataset", rows, "--max_steps", "2",
-           "--learning_rate", "0.05", "--output_dir", folder, "--add_version", "false", "--device", "cpu"});
-  ASSERT_EQ(trained.status, 0) << trained.err;
+  train_adapter(folder, 2);
   std::filesystem::rename(folder + "/checkpoint-2", scratch_.path() / "adapters" / "ready");
   const std::string ready = (scratch_.path() / "adapters" / "ready").string();
   Deployed server = deploy({"--enable_lora", "true", "--lora_resolver_dir", (scratch_.path() / "adapters").string()});
