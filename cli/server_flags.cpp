@@ -90,6 +90,7 @@ server::ServerOptions server_options(const Arguments& arguments, const engine::L
   server::ServiceOptions& service = options.service;
   service.model_names = arguments.list("served_model_name");
   if (service.model_names.empty()) service.model_names.push_back(short_name(model));
+  service.sleep_on_idle = std::chrono::seconds(arguments.maybe_integer("sleep_on_idle").value_or(0));
   service.loads_adapters = arguments.boolean("enable_lora");
   service.lora_resolver_dir = arguments.maybe_string("lora_resolver_dir").value_or("");
   service.sampling = sampling_params(arguments, llm.default_sampling());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/adapter_slots.h"
@@ -34,8 +35,7 @@ struct NamedAdapter {
 // Any thread may call it.
 class AdapterRegistry {
  public:
-  // `model` outlives the registry.
-  explicit AdapterRegistry(const models::ModelConfig& model) : model_(model) {}
+  explicit AdapterRegistry(models::ModelConfig model) : model_(std::move(model)) {}
 
   // Reads an adapter. Errors (data): as of models::read_adapter_pairs; one that does not fit; a name that is taken,
   // unless it is to be replaced: requests on their way keep the one that they began with.
@@ -47,7 +47,7 @@ class AdapterRegistry {
   [[nodiscard]] std::vector<AdapterRef> all() const;             // by name
 
  private:
-  const models::ModelConfig& model_;
+  const models::ModelConfig model_;
   mutable std::mutex mutex_;
   std::map<std::string, AdapterRef> adapters_;
   std::int64_t next_id_ = 1;

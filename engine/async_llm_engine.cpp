@@ -1,6 +1,7 @@
 #include "engine/async_llm_engine.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "base/log.h"
@@ -19,7 +20,8 @@ RequestOutput ended(FinishReason reason, std::optional<Error> error) {
 
 }  // namespace
 
-AsyncLLMEngine::AsyncLLMEngine(LLM& llm) : llm_(llm) {
+AsyncLLMEngine::AsyncLLMEngine(LLM& llm, std::chrono::seconds sleep_on_idle)
+    : llm_(llm), sleep_on_idle_(sleep_on_idle) {
   (void)llm_.engine();
   keep_stats();
   thread_ = std::thread([this] { serve(); });
@@ -78,12 +80,37 @@ bool AsyncLLMEngine::wait_for_work() {
   Commands commands;
   {
     std::unique_lock lock(mutex_);
-    if (on_their_way_.empty()) wake_.wait(lock, [this] { return stop_ || !commands_.empty(); });
+    const auto something = [this] { return stop_ || !commands_.empty(); };
+    if (on_their_way_.empty() && sleep_on_idle_.count() > 0 && !llm_.sleeps() &&
+        !wake_.wait_for(lock, sleep_on_idle_, something)) {
+      lock.unlock();
+      fall_asleep();
+      lock.lock();
+    }
+    if (on_their_way_.empty()) wake_.wait(lock, something);
     if (stop_) return false;
     std::swap(commands, commands_);
   }
   take(std::move(commands));
   return true;
+}
+
+void AsyncLLMEngine::fall_asleep() {
+  llm_.sleep();
+  log_info("asleep: weights and caches are given back until a request comes");
+  const std::scoped_lock lock(mutex_);
+  stats_.sleeps = true;
+  stats_.cache_blocks = 0;
+}
+
+bool AsyncLLMEngine::sleep() {
+  std::promise<bool> done;
+  run([&](LLM&) {
+    const bool can = on_their_way_.empty();
+    if (can) fall_asleep();
+    done.set_value(can);
+  });
+  return done.get_future().get();
 }
 
 void AsyncLLMEngine::take(Commands&& commands) {
@@ -92,6 +119,8 @@ void AsyncLLMEngine::take(Commands&& commands) {
   for (const Ticket ticket : commands.aborts) {
     if (const auto found = ids_.find(ticket); found != ids_.end()) llm_.engine().abort(found->second);
   }
+  const std::scoped_lock lock(mutex_);
+  stats_.sleeps = llm_.sleeps();
 }
 
 void AsyncLLMEngine::begin(Job&& job) {

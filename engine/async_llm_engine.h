@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -31,6 +32,7 @@ struct EngineStats {
   std::int64_t guesses_checked = 0;
   std::int64_t guesses_right = 0;
   std::int64_t steps = 0;
+  bool sleeps = false;                                       // weights and caches have been given back
   std::set<std::string> running_adapters, waiting_adapters;  // of the requests, where these choose any
 };
 
@@ -43,8 +45,9 @@ class AsyncLLMEngine {
   using Ticket = std::uint64_t;
 
   // Makes the engine of `llm`, which outlives this and which nobody else uses meanwhile, and begins to serve it on a
-  // thread of its own. Throws what LLM::engine throws.
-  explicit AsyncLLMEngine(LLM& llm);
+  // thread of its own. Throws what LLM::engine throws. `sleep_on_idle`: after so long without a request the LLM gives
+  // its memory back, until the next comes; 0: never.
+  explicit AsyncLLMEngine(LLM& llm, std::chrono::seconds sleep_on_idle = {});
   // Aborts what is on its way, whose callers are told, and ends the thread.
   ~AsyncLLMEngine();
   AsyncLLMEngine(const AsyncLLMEngine&) = delete;
@@ -58,6 +61,9 @@ class AsyncLLMEngine {
   // Runs `work` between two steps, when its turn comes: for what else the model computes (embeddings, scores). What it
   // throws is a defect of it.
   void run(std::function<void(LLM& llm)> work);
+
+  // The same at once. False: requests are on their way, and nothing happens.
+  [[nodiscard]] bool sleep();
 
   [[nodiscard]] EngineStats stats() const;
   // Why the engine serves no more: it failed, and failed again when it was made anew. Empty while it serves.
@@ -81,12 +87,14 @@ class AsyncLLMEngine {
   void serve();
   [[nodiscard]] bool wait_for_work();  // false: the end
   void take(Commands&& commands);
+  void fall_asleep();
   void begin(Job&& job);
   void step();
   void fail_all(const Error& error);
   void keep_stats();
 
   LLM& llm_;
+  const std::chrono::seconds sleep_on_idle_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   Commands commands_;

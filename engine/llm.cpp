@@ -104,7 +104,9 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     const auto vision = session.model.config.vision;
-    if (llm->takes_images()) {
+    llm->takes_images_ = (session.model.store != nullptr && models::has_vision_weights(session.model)) ||
+                         (options.images && vision != nullptr);
+    if (llm->takes_images_) {
       engine.max_image_patches = max_image_patches(session.path, vision, llm->options_);
       engine.load_vision = [&session, progress = options.progress] {
         models::LoadOptions load;
@@ -114,20 +116,54 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     }
     engine.lora = load_named(llm->adapters_, options.adapters);
     llm->encoder_ = PromptEncoder::create(*session.text, session.path, llm->options_, vision).value();
-    if (session.model.store == nullptr) {
-      models::LoadOptions load;
-      load.max_positions = engine.max_model_len;
-      load.vision_later = options.images;
-      load.progress = options.progress;
-      session::load_weights(session, load).value();
-    }
-    models::require_own_modules(session.model, options.adapter);
-    if (!options.adapter.empty()) {
-      llm->adapter_ = models::load_adapter(session.model, free_adapter_name(session.model), options.adapter).value();
-      engine.adapters = llm->adapter_.layers;
-    }
-    require_trained_head(session, llm->adapter_);
+    llm->own_config_ = session.model.config;
+    llm->read_weights();
     return llm;
+  });
+}
+
+// Where the session has none yet, and the adapter of all requests.
+void LLM::read_weights() {
+  models::LoadedModel& model = session_.model;
+  if (model.store == nullptr) {
+    models::LoadOptions load;
+    load.max_positions = options_.engine.max_model_len;
+    load.vision_later = options_.images;
+    load.progress = options_.progress;
+    session::load_weights(session_, load).value();
+  }
+  models::require_own_modules(model, options_.adapter);
+  if (!options_.adapter.empty()) {
+    adapter_ = models::load_adapter(model, free_adapter_name(model), options_.adapter).value();
+    options_.engine.adapters = adapter_.layers;
+  }
+  require_trained_head(session_, adapter_);
+}
+
+void LLM::sleep() {
+  if (sleeps_) return;
+  engine_.reset();
+  scorer_.reset();
+  pooler_.reset();
+  adapter_ = {};
+  session_.model.store.reset();
+  session_.model.config = own_config_;
+  session_.model.saved_modules_of.clear();
+  sleeps_ = true;
+}
+
+Status LLM::wake() {
+  return catching([&] {
+    if (!sleeps_) return Unit{};
+    try {
+      read_weights();
+    } catch (...) {
+      adapter_ = {};
+      session_.model.store.reset();  // the next use tries again
+      throw;
+    }
+    sleeps_ = false;
+    return Unit{};
   });
 }
 
@@ -152,13 +188,10 @@ Result<AdapterRef> LLM::load_adapter(const NamedAdapter& adapter, bool replace) 
   return adapters_.load(adapter, adapter_room(), replace);
 }
 
-bool LLM::takes_images() const {
-  return models::has_vision_weights(session_.model) || (options_.images && session_.model.config.vision != nullptr);
-}
-
 std::int64_t LLM::max_model_len() const { return engine_ ? engine_->max_model_len() : options_.engine.max_model_len; }
 
 LLMEngine& LLM::engine() {
+  wake().value();
   if (!engine_) {
     require_language_model(session_);
     engine_ = std::make_unique<LLMEngine>(session_.model, session_.text->tokenizer, options_.engine, *session_.runtime);
@@ -215,6 +248,7 @@ std::vector<Result<TokenIds>> LLM::encode(std::span<const Dialogue> dialogues) c
 }
 
 TextScorer& LLM::scorer() {
+  wake().value();
   require_language_model(session_);
   if (!scorer_) {
     ScorerOptions options;

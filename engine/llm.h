@@ -199,16 +199,23 @@ class LLM {
   [[nodiscard]] const AdapterRegistry& adapters() const { return adapters_; }
   [[nodiscard]] const LoraOptions& adapter_room() const { return options_.engine.lora; }
 
-  [[nodiscard]] bool takes_images() const;
+  [[nodiscard]] bool takes_images() const { return takes_images_; }
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }
   // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.
   [[nodiscard]] LLMEngine& engine();
   // Gives the engine and its cache back, with all that is on its way; the next use makes another.
   void drop_engine() { engine_.reset(); }
+  // Gives back the memory of weights, adapters and caches too, until the next use, which reads them again. Nobody else
+  // may use the session meanwhile.
+  void sleep();
+  // Reads them now, where it sleeps. Errors (data, device): as of open.
+  [[nodiscard]] Status wake();
+  [[nodiscard]] bool sleeps() const { return sleeps_; }
 
  private:
   LLM(session::Session& session, LLMOptions options);
+  void read_weights();
   [[nodiscard]] TextScorer& scorer();
   [[nodiscard]] std::vector<PooledText> pool(std::span<const Result<TextTokens>> texts, Pooling pooling,
                                              PooledOutput output);
@@ -224,6 +231,9 @@ class LLM {
   session::GenerationConfig generation_;
   std::unique_ptr<const PromptEncoder> encoder_;
   AdapterRegistry adapters_;
+  models::ModelConfig own_config_;  // without what an adapter changes of it
+  bool sleeps_ = false;
+  bool takes_images_ = false;
   models::LoadedAdapter adapter_;  // outlives what computes with it
   std::unique_ptr<LLMEngine> engine_;
   std::unique_ptr<TextScorer> scorer_;

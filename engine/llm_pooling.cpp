@@ -54,6 +54,7 @@ void LLM::prepare_pooler(std::int64_t tokens, Pooling pooling, PooledOutput outp
   options.output = output;
   options.numerics = options_.engine.numerics;
   options.adapters = options_.engine.adapters;
+  wake().value();
   pooler_.reset();  // its memory first
   pooler_ = std::make_unique<Pooler>(session_.model, options, *session_.runtime);
   session_.runtime->choices.save();

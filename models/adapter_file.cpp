@@ -44,8 +44,8 @@ bool find_tensors(const checkpoint::Safetensors& file, const std::string& where,
     const auto* tensor = file.tensor(name);
     if (tensor != nullptr) ++found;
     names.push_back(name.substr(name.find(module.name) + module.name.size() + 1));
-    shapes.push_back(shape_text(shape));
-    theirs.push_back(tensor == nullptr ? "none" : shape_text(tensor->shape));
+    shapes.push_back(checkpoint::shape_text(shape));
+    theirs.push_back(tensor == nullptr ? "none" : checkpoint::shape_text(tensor->shape));
   }
   if (found == 0) return false;
   const std::string at = cat(where, ": module ", module.name);

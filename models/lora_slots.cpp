@@ -5,13 +5,24 @@
 #include "base/strings.h"
 
 namespace tern::models {
+namespace {
+
+// Before the names of slots that no other engine over the model has.
+std::string free_scope(const graph::TensorStore& store, const std::vector<LinearModule>& modules) {
+  for (int number = 0;; ++number) {
+    const std::string scope = cat("lora_slots", number, "/");
+    if (modules.empty() || store.find(cat(scope, modules.front().name, ".lora_A")) == nullptr) return scope;
+  }
+}
+
+}  // namespace
 
 LoraSlots::LoraSlots(const LoadedModel& model, const std::vector<LinearModule>& modules, std::int64_t slots,
                      std::int64_t rank)
     : store_(model.store), tensors_(model.store, "adapters"), slots_(slots), rank_(rank) {
+  const std::string scope = free_scope(*store_, modules);
   for (const LinearModule& module : modules) {
-    const nn::LoraSlotsLayer layer{cat("lora_slots/", module.name, ".lora_A"),
-                                   cat("lora_slots/", module.name, ".lora_B")};
+    const nn::LoraSlotsLayer layer{cat(scope, module.name, ".lora_A"), cat(scope, module.name, ".lora_B")};
     tensors_.create(layer.lora_a, make_desc(TERN_F32, {slots, rank, module.in}));
     tensors_.create(layer.lora_b, make_desc(TERN_F32, {slots, module.out, rank}));
     store_->fill_zero(layer.lora_a);

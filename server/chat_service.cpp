@@ -66,9 +66,10 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
                        llm.session().text->chat_template->source().find("developer") != std::string::npos),
       metrics_(options_.model_names.front()),
       end_token_ids_(llm.engine().end_token_ids()),
-      grammars_(llm.session().text->tokenizer, end_token_ids_, llm.session().model.config.vocab_size),
+      vocab_size_(llm.session().model.config.vocab_size),
+      grammars_(llm.session().text->tokenizer, end_token_ids_, vocab_size_),
       seeds_(options_.seed.value_or(std::random_device{}())),
-      engine_(llm) {}
+      engine_(llm, options_.sleep_on_idle) {}
 ChatService::~ChatService() = default;
 
 void ChatService::close() { closed_ = true; }
@@ -187,7 +188,7 @@ void ChatService::constrain(Asked& asked, const std::string& prompt_tail) {
   if (!opened) reasoning.begin_ids = tokenizer().encode(kThinkBegin, false);
   reasoning.end_ids = tokenizer().encode(kThinkEnd, false);
   reasoning.end_tokens = end_token_ids_;
-  reasoning.vocab_size = llm_.session().model.config.vocab_size;
+  reasoning.vocab_size = vocab_size_;
   const bool holds = running.grammar != nullptr && opened;
   running.around = [reasoning, budget, holds](std::shared_ptr<engine::TokenMask> mask) {
     if (holds) mask = engine::after_reasoning(std::move(mask), reasoning);

@@ -1,6 +1,7 @@
 // Answers requests of every protocol over one engine: which model, its prompt, how it is drawn, what it says.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -25,6 +26,7 @@ struct ServiceOptions {
   std::string system;                       // where a dialogue has no system message; "": none
   std::optional<std::uint64_t> seed;        // of requests that have none, the first the first; none: another each time
   std::int64_t max_queue_len = 1024;        // requests that wait; more are told to come again
+  std::chrono::seconds sleep_on_idle{0};    // as of AsyncLLMEngine
   bool loads_adapters = false;              // clients may load and unload them
   std::filesystem::path lora_resolver_dir;  // a request that names a folder of it has that adapter loaded; "": none
 };
@@ -86,6 +88,7 @@ class ChatService {
   [[nodiscard]] const ServiceOptions& options() const { return options_; }
   [[nodiscard]] engine::EngineStats stats() const { return engine_.stats(); }
   [[nodiscard]] std::optional<Error> dead() const { return engine_.dead(); }
+  [[nodiscard]] bool sleep() { return engine_.sleep(); }
   [[nodiscard]] Metrics& metrics() { return metrics_; }
   // Refuses what comes from now on: the server is about to end.
   void close();
@@ -106,6 +109,7 @@ class ChatService {
   bool knows_developer_;  // the template has words for that role
   Metrics metrics_;
   std::vector<std::int32_t> end_token_ids_;
+  std::int64_t vocab_size_;
   engine::Grammars grammars_;
   std::mutex seeds_mutex_;
   std::uint64_t seeds_;

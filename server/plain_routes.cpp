@@ -107,6 +107,26 @@ void add_plain_routes(Router& router, ChatService& service, const std::string& v
                                            service.metrics().page(service.stats(), service.max_loras()));
                        },
                    .quick = true});
+  router.add("POST", "/sleep", [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {
+    if (!service.sleep()) {
+      openai::refuse(*exchange, failed_error("requests are on their way", "ask again when they have ended"), 409);
+      return;
+    }
+    exchange->respond(200, "application/json", "{}");
+  });
+  router.add("POST", "/wake_up", [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {
+    service.run([](engine::LLM& llm) { (void)llm.engine(); });
+    exchange->respond(200, "application/json", "{}");
+  });
+  router.add(Route{.method = "GET",
+                   .path = "/is_sleeping",
+                   .handler =
+                       [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {
+                         exchange->respond(
+                             200, "application/json",
+                             service.stats().sleeps ? R"({"is_sleeping": true})" : R"({"is_sleeping": false})");
+                       },
+                   .quick = true});
   router.add("POST", "/tokenize", [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
     tokenize(service, request, exchange);
   });

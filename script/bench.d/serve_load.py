@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Load on a server that speaks OpenAI's /v1/completions, streamed: tokens per second in all, and times.
 
-serve_load.py URL --model NAME --streams 16 --prompt 256 --new 64 [--requests N] [--shared TOKENS]. As many requests at once
-as streams, each a prompt of its own of token ids (or the same first TOKENS), greedy, no end of text. Prints one line of JSON.
+serve_load.py URL --model NAME [NAME...] --streams 16 --prompt 256 --new 64 [--requests N] [--shared TOKENS]. As many requests at once
+as streams, each a prompt of its own of token ids (or the same first TOKENS), greedy, no end of text; of several models or
+adapters each request takes the next one. Prints one line of JSON.
 """
 import argparse
 import json
@@ -39,7 +40,7 @@ def ask(host, port, body):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
-    parser.add_argument("--model", default="m")
+    parser.add_argument("--model", nargs="+", default=["m"])
     parser.add_argument("--streams", type=int, default=1)
     parser.add_argument("--requests", type=int)
     parser.add_argument("--prompt", type=int, default=256)
@@ -51,9 +52,9 @@ def main():
     shared = [draw.randrange(1000, 40000) for _ in range(given.shared)]
     total = given.requests or given.streams * 2
     bodies = []
-    for _ in range(total):
+    for i in range(total):
         prompt = shared + [draw.randrange(1000, 40000) for _ in range(given.prompt - len(shared))]
-        bodies.append(json.dumps({"model": given.model, "prompt": prompt, "max_tokens": given.new, "temperature": 0,
+        bodies.append(json.dumps({"model": given.model[i % len(given.model)], "prompt": prompt, "max_tokens": given.new, "temperature": 0,
                                   "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}).encode())
     results, lock = [], threading.Lock()
 

@@ -376,6 +376,20 @@ TEST_F(Deploy, ServesAnAdapterUnderItsName) {
   EXPECT_EQ(both.post("/v1/embeddings", R"({"input": "a", "model": "sums"})").status, 400);
 }
 
+TEST_F(Deploy, SleepsUntilItIsAsked) {
+  Deployed server = deploy({"--sleep_on_idle", "1"});
+  const auto sleeps = [&] { return ask(server.port(), "GET", "/is_sleeping").body == R"({"is_sleeping": true})"; };
+  for (int i = 0; i < 300 && !sleeps(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(sleeps());
+  EXPECT_EQ(ask(server.port(), "GET", "/health").status, 200);
+  EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "1+2", "max_tokens": 3})").status, 200);
+  EXPECT_EQ(server.post("/sleep?level=1", "").status, 200);
+  EXPECT_TRUE(sleeps());
+  EXPECT_EQ(server.post("/v1/embeddings", R"({"input": "a"})").status, 200);
+  EXPECT_EQ(server.post("/wake_up", "").status, 200);
+  EXPECT_FALSE(sleeps());
+}
+
 TEST_F(Deploy, LoadsAndUnloadsAdapters) {
   const std::string folder = (scratch_.path() / "adapters" / "sums").string();
   train_adapter(folder, 2);

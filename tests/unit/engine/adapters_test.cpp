@@ -52,7 +52,7 @@ accel::DevicePtr device_of(const std::string& name) {
 // Three adapters of one model, of other ranks and on other layers, and their answers alone.
 class Adapters : public ::testing::TestWithParam<const char*> {
  protected:
-  Adapters() : environment_({{"TERN_SIM", GetParam()}}), model_(tiny_model_on(device_of(GetParam()))) {
+  Adapters() : model_(tiny_model_on(device_of(GetParam()))) {
     write_adapter(model_, dir_ / "a", {.rank = 2});
     write_adapter(model_, dir_ / "b", {.rank = 5, .size = 0.12F, .rslora = true});
     write_adapter(model_, dir_ / "c", {.rank = 8, .size = 0.2F, .targets = {"q_proj", "down_proj"}});
@@ -92,7 +92,6 @@ class Adapters : public ::testing::TestWithParam<const char*> {
     return out;
   }
 
-  test::SimEnvironment environment_;
   test::TempDir dir_;
   models::LoadedModel model_;
   session::Runtime runtime_;
@@ -138,6 +137,7 @@ TEST_P(Adapters, AnswerAsTheOnlyOneOfAnEngine) {
 TEST_P(Adapters, ShareNoPrefixWithEachOther) {
   EngineOptions cached = options(3);
   cached.enable_prefix_caching = true;
+  cached.max_model_len = 256;
   LLMEngine engine(model_, any_tokenizer(), cached, runtime_);
   const auto length = static_cast<std::int32_t>(engine.cache().block_size() + 3);
   const auto cached_of = [&](const AdapterRef& adapter) {
@@ -194,8 +194,9 @@ class AdapterFiles : public ::testing::Test {
 
 TEST_F(AdapterFiles, OthersThanPairsAreRefused) {
   EXPECT_EQ(refused("\"lora_dropout\"", "\"lora_dropout\""), "");
-  for (const auto& [from, to, what] : {std::array<std::string, 3>{"\"use_dora\": false", "\"use_dora\": true", "DoRA"},
-                                       {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias all"}}) {
+  for (const auto& [from, to, what] :
+       {std::array<std::string, 3>{"\"fan_in_fan_out\"", "\"use_dora\": true, \"fan_in_fan_out\"", "DoRA"},
+        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias all"}}) {
     const std::string line = refused(from, to);
     EXPECT_NE(line.find(cat("found ", what)), std::string::npos) << line;
     EXPECT_NE(line.find("serve it alone with --adapters DIRECTORY"), std::string::npos) << line;
@@ -212,7 +213,7 @@ TEST_F(AdapterFiles, WhatHasNoRoomIsRefused) {
   EXPECT_TRUE(adapter_fits({1, 4, {}}, pairs, "q"));
   EXPECT_EQ(adapter_fits({1, 3, {}}, pairs, "q").error().line(),
             "adapter q: expected a rank of at most 3, as --max_lora_rank says, found 4; start the server with "
-            "--max_lora_rank 4.");
+            "--max_lora_rank 4");
   const auto narrow = adapter_fits({1, 4, {"model.layers.0.self_attn.k_proj"}}, pairs, "q");
   ASSERT_FALSE(narrow);
   EXPECT_NE(narrow.error().line().find("model.layers.0.self_attn.q_proj"), std::string::npos);

@@ -68,14 +68,9 @@ struct Drawing {
   SamplingParams params;
 };
 std::vector<Drawing> drawings() {
-  std::vector<Drawing> out = {{"greedy", greedy(200)},
-                              {"drawn", greedy(200)},
-                              {"ranked", greedy(200)},
-                              {"likely", greedy(200)},
-                              {"penalised", greedy(200)},
-                              {"biased", greedy(200)},
-                              {"masked", greedy(200)},
-                              {"told", greedy(200)}};
+  std::vector<Drawing> out = {{"greedy", greedy(200)}, {"drawn", greedy(200)},     {"ranked", greedy(200)},
+                              {"likely", greedy(200)}, {"penalised", greedy(200)}, {"biased", greedy(200)},
+                              {"masked", greedy(200)}, {"told", greedy(200)}};
   for (std::size_t i = 1; i < out.size(); ++i) out[i].params.temperature = 0.9F;
   out[2].params.top_k = 20;
   out[2].params.top_p = 0.9F;

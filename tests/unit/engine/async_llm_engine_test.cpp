@@ -100,6 +100,64 @@ TEST_F(AsyncLLMEngineTest, AbortEndsARequestThatRunsAndOneThatWaits) {
   EXPECT_EQ(after.get().tokens.size(), 4U);
 }
 
+TEST_F(AsyncLLMEngineTest, SleepsAndAnswersAsBefore) {
+  AsyncLLMEngine engine(*llm_);
+  const auto answer = [&] {
+    Waiting one;
+    (void)engine.submit(asked(1), greedy(8), one.callback());
+    return one.get().tokens;
+  };
+  const auto before = answer();
+  ASSERT_TRUE(engine.sleep());
+  EXPECT_TRUE(engine.stats().sleeps);
+  EXPECT_EQ(engine.stats().cache_blocks, 0);
+  EXPECT_EQ(session_->model.store, nullptr) << "the weights are still there";
+  EXPECT_EQ(answer(), before);
+  EXPECT_FALSE(engine.stats().sleeps);
+  EXPECT_GT(engine.stats().cache_blocks, 0);
+  Waiting running;
+  std::promise<void> first, go_on;
+  (void)engine.submit(asked(1), greedy(100),
+                      [&, told = running.callback(), is_first = true](RequestOutput&& output) mutable {
+                        if (std::exchange(is_first, false)) {
+                          first.set_value();
+                          go_on.get_future().wait();
+                        }
+                        told(std::move(output));
+                      });
+  first.get_future().wait();
+  auto slept = std::async(std::launch::async, [&] { return engine.sleep(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  go_on.set_value();
+  EXPECT_FALSE(slept.get()) << "it slept over a request";
+  EXPECT_EQ(running.get().last.reason, FinishReason::length);
+}
+
+TEST_F(AsyncLLMEngineTest, FallsAsleepWhereNobodyAsks) {
+  AsyncLLMEngine engine(*llm_, std::chrono::seconds(1));
+  for (int i = 0; i < 300 && !engine.stats().sleeps; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(engine.stats().sleeps);
+  Waiting one;
+  (void)engine.submit(asked(1), greedy(4), one.callback());
+  EXPECT_EQ(one.get().tokens.size(), 4U);
+}
+
+// Weights that can't be read again are that request's error, and the next one tries again.
+TEST_F(AsyncLLMEngineTest, SaysWhyItDoesNotWake) {
+  AsyncLLMEngine engine(*llm_);
+  ASSERT_TRUE(engine.sleep());
+  const auto source = session_->source;
+  session_->source =
+      std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open_config(dir_ / "model").value());
+  Waiting one;
+  (void)engine.submit(asked(1), greedy(4), one.callback());
+  EXPECT_EQ(one.get().last.reason, FinishReason::failed);
+  session_->source = source;
+  Waiting two;
+  (void)engine.submit(asked(1), greedy(4), two.callback());
+  EXPECT_EQ(two.get().tokens.size(), 4U);
+}
+
 TEST_F(AsyncLLMEngineTest, SaysWhatIsWrongWithARequest) {
   AsyncLLMEngine engine(*llm_);
   Waiting empty;
