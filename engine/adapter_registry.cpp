@@ -1,5 +1,6 @@
 #include "engine/adapter_registry.h"
 
+#include "base/log.h"
 #include "base/strings.h"
 
 namespace tern::engine {
@@ -15,6 +16,18 @@ Status adapter_fits(const LoraOptions& room, const models::AdapterPairs& adapter
                       "name it in --adapters, or start the server with --enable_lora true");
   }
   return Unit{};
+}
+
+std::unique_ptr<models::LoraSlots> lora_slots(const models::LoadedModel& model, const LoraOptions& options) {
+  if (options.max_loras == 0) return nullptr;
+  std::vector<models::LinearModule> modules = models::linear_modules(model.config);
+  if (!options.modules.empty()) {
+    std::erase_if(modules, [&](const auto& module) { return !options.modules.contains(module.name); });
+  }
+  auto slots = std::make_unique<models::LoraSlots>(model, modules, options.max_loras, options.max_lora_rank);
+  log_info(cat("adapters: ", options.max_loras, " at once, of rank ", options.max_lora_rank, " or less beside ",
+               modules.size(), " layers, take ", human_bytes(slots->bytes())));
+  return slots;
 }
 
 Result<AdapterRef> AdapterRegistry::load(const NamedAdapter& adapter, const std::optional<LoraOptions>& room,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 
 #include "engine/adapter_slots.h"
 #include "models/loader.h"
+#include "models/lora_slots.h"
 
 namespace tern::engine {
 
@@ -25,6 +27,11 @@ struct LoraOptions {
 // Errors (data): a rank beyond it, a module without room.
 [[nodiscard]] Status adapter_fits(const LoraOptions& room, const models::AdapterPairs& adapter,
                                   const std::string& name);
+
+// The slots on the device, and a line of what they take; null: requests choose no adapters. Throws Failure (device)
+// where memory does not suffice.
+[[nodiscard]] std::unique_ptr<models::LoraSlots> lora_slots(const models::LoadedModel& model,
+                                                            const LoraOptions& options);
 
 // An adapter under its name.
 struct NamedAdapter {

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "engine/known_tokens.h"
 #include "engine/non_finite_logit.h"
+#include "engine/stop_texts.h"
 #include "models/vision.h"
 #include "nn/linear.h"
 #include "session/model_dtype.h"
@@ -91,34 +92,6 @@ std::int64_t rows_of_drafts(const accel::Device& device) {
   return few > 0 ? few : kElsewhere;
 }
 
-// How many of the last characters of `text` could begin one of the stop texts.
-std::size_t possible_stop(const std::string& text, const std::vector<std::string>& stops) {
-  std::size_t longest = 0;
-  for (const std::string& stop : stops) {
-    for (std::size_t n = std::min(stop.empty() ? 0 : stop.size() - 1, text.size()); n > longest; --n) {
-      if (text.compare(text.size() - n, n, stop, 0, n) == 0) longest = n;
-    }
-  }
-  return longest;
-}
-
-struct FoundStop {
-  const std::string* stop = nullptr;  // null: none
-  std::size_t begin = std::string::npos, end = std::string::npos;
-};
-
-// The stop text that is complete first, and begins first of those that end there: what a text that comes character by
-// character stops at, however the tokens cut it.
-FoundStop first_stop(const std::string& text, const std::vector<std::string>& stops) {
-  FoundStop first;
-  for (const std::string& stop : stops) {
-    const std::size_t at = stop.empty() ? std::string::npos : text.find(stop);
-    if (at == std::string::npos) continue;
-    if (std::pair(at + stop.size(), at) < std::pair(first.end, first.begin)) first = {&stop, at, at + stop.size()};
-  }
-  return first;
-}
-
 bool is_one_of(std::int32_t token, const std::vector<std::int32_t>& ids) {
   return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
@@ -143,18 +116,6 @@ void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) 
           ? failed_error(cat(where, ": no token is allowed"),
                          "ban fewer tokens by logit_bias, or take a grammar that the model's tokens can write")
           : non_finite_logit(where, drawn.logit_sum);
-}
-
-std::unique_ptr<models::LoraSlots> lora_slots(const models::LoadedModel& model, const LoraOptions& options) {
-  if (options.max_loras == 0) return nullptr;
-  std::vector<models::LinearModule> modules = models::linear_modules(model.config);
-  if (!options.modules.empty()) {
-    std::erase_if(modules, [&](const auto& module) { return !options.modules.contains(module.name); });
-  }
-  auto slots = std::make_unique<models::LoraSlots>(model, modules, options.max_loras, options.max_lora_rank);
-  log_info(cat("adapters: ", options.max_loras, " at once, of rank ", options.max_lora_rank, " or less beside ",
-               modules.size(), " layers, take ", human_bytes(slots->bytes())));
-  return slots;
 }
 
 // Some of the memory is for the tower, which comes with the first image.

@@ -15,7 +15,6 @@
 #include "engine/image_encoder.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
-#include "models/lora_slots.h"
 #include "session/runtime.h"
 #include "tokenizer/tokenizer.h"
 

@@ -73,10 +73,10 @@ class Adapters : public ::testing::TestWithParam<const char*> {
       for (const AdapterRef& adapter : adapters_) ask(engine, adapter, turn);
     }
   }
-  static SequenceId ask(LLMEngine& engine, const AdapterRef& adapter, int turn) {
+  SequenceId ask(LLMEngine& engine, const AdapterRef& adapter, int turn) {
     RequestOptions request;
     request.adapter = adapter;
-    return engine.add_request(prompt_of(5, 9 + 8 * turn), greedy(12), {}, request).value();
+    return engine.add_request(prompt_of(5, 9 + 8 * turn), greedy(answer_), {}, request).value();
   }
   std::map<SequenceId, std::vector<std::int32_t>> alone() {
     std::map<SequenceId, std::vector<std::int32_t>> out;
@@ -95,6 +95,7 @@ class Adapters : public ::testing::TestWithParam<const char*> {
   test::TempDir dir_;
   models::LoadedModel model_;
   session::Runtime runtime_;
+  std::int64_t answer_ = 12;  // tokens
   AdapterRegistry registry_{model_.config};
   std::vector<AdapterRef> adapters_;
 };
@@ -158,15 +159,17 @@ TEST_P(Adapters, ShareNoPrefixWithEachOther) {
 }
 
 TEST_P(Adapters, AreComputedAgainWhereBlocksWereGivenUp) {
+  answer_ = 40;
   const auto expected = alone();
   EngineOptions tight = options(2);
   LLMEngine roomy(model_, any_tokenizer(), tight, runtime_);
-  tight.kv_cache_memory = roomy.cache().bytes() / static_cast<std::uint64_t>(roomy.cache().pool().num_blocks() + 1) * 5;
+  tight.kv_cache_memory = roomy.cache().bytes() / static_cast<std::uint64_t>(roomy.cache().pool().num_blocks() + 1) * 6;
   LLMEngine engine(model_, any_tokenizer(), tight, runtime_);
   Drawn drawn;
   ask_all(engine);
   drawn.run(engine);
   EXPECT_EQ(drawn.tokens, expected);
+  EXPECT_EQ(engine.num_preemptions() > 0, engine.cache().block_size() < 20);  // else nobody needs a second block
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Adapters, ::testing::Values("cpu", "discrete", "graph"),
