@@ -125,6 +125,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   if (const auto config = arguments.maybe_string("speculative_config")) {
     options.engine.speculation = speculative_options(*config);
   }
+  if (arguments.has("num_beams")) options.num_beams = arguments.integer("num_beams");
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   options.agent_template = arguments.maybe_string("agent_template").value_or("");
@@ -144,6 +145,7 @@ engine::SamplingParams sampling_params(const Arguments& arguments, const engine:
   if (const auto given = arguments.maybe_integer("top_k")) {
     p.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(0, *given));
   }
+  if (arguments.has("num_beams")) p.num_beams = arguments.integer("num_beams");
   p.max_new_tokens = arguments.maybe_integer("max_new_tokens").value_or(p.max_new_tokens);
   p.stop = arguments.list("stop_words");
   p.top_logprobs = arguments.maybe_integer("top_logprobs").value_or(0);

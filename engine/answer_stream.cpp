@@ -7,6 +7,7 @@ namespace tern::engine {
 
 AnswerStream::AnswerStream(LLM& llm, SamplingParams sampling, AnswerCallbacks callbacks)
     : llm_(llm), sampling_(std::move(sampling)), callbacks_(std::move(callbacks)) {
+  if (sampling_.num_beams > 1) require_plain_beams(sampling_);
   if (!llm_.engine().idle()) throw std::logic_error("two streams of answers over one LLM");
 }
 
@@ -21,7 +22,7 @@ AnswerStream::~AnswerStream() {
 }
 
 void AnswerStream::abort_all() {
-  for (const auto& [id, index] : on_their_way_) llm_.engine().abort(id);
+  for (const auto& [id, place] : on_their_way_) llm_.engine().abort(id);
 }
 
 void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
@@ -36,11 +37,16 @@ void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
     if (sampling.max_new_tokens <= 0 || sampling.max_new_tokens > room) {
       sampling.max_new_tokens = std::max<std::int64_t>(room, 1);
     }
+    if (sampling.num_beams > 1) {
+      pending.beams = std::make_unique<BeamRequests>(llm_, std::move(*prepared), sampling);
+      ask_beams(index);
+      return;
+    }
     const auto id =
         llm_.engine().add_request(std::move(prepared->ids), std::move(sampling), std::move(prepared->images));
     if (id) {
       pending.id = *id;
-      on_their_way_[*id] = index;
+      on_their_way_[*id] = {index, 0};
       return;
     }
     pending.answer.error = id.error();
@@ -72,8 +78,14 @@ void AnswerStream::step() {
   for (const RequestOutput& output : llm_.engine().step()) {
     const auto found = on_their_way_.find(output.id);
     if (found == on_their_way_.end()) continue;
-    const std::size_t index = found->second;
+    const Place place = found->second;
+    const std::size_t index = place.index;
     Pending& pending = at(index);
+    if (pending.beams != nullptr) {
+      if (output.finished) on_their_way_.erase(found);
+      take_beam(place, output);
+      continue;
+    }
     pending.answer.text += output.text;
     if (output.token >= 0) pending.answer.tokens.push_back({{output.token, output.logprob}, output.top});
     if (output.error) pending.answer.error = output.error;
@@ -84,6 +96,45 @@ void AnswerStream::step() {
     on_their_way_.erase(found);
   }
   tell_finished();
+}
+
+void AnswerStream::fail(std::size_t index, const Error& error) {
+  at(index).answer.error = error;
+  at(index).answer.reason = FinishReason::failed;
+  at(index).finished = true;
+}
+
+void AnswerStream::ask_beams(std::size_t index) {
+  const auto ids = at(index).beams->ask();
+  if (!ids) {
+    fail(index, ids.error());
+    return;
+  }
+  for (std::size_t beam = 0; beam < ids->size(); ++beam) on_their_way_[(*ids)[beam]] = {index, beam};
+}
+
+// All beams of an answer end together, so that one that fails or is aborted tells for all.
+void AnswerStream::take_beam(const Place& place, const RequestOutput& output) {
+  Pending& pending = at(place.index);
+  if (output.error || output.reason == FinishReason::aborted) {
+    std::erase_if(on_their_way_, [&](const auto& other) {
+      if (other.second.index != place.index) return false;
+      llm_.engine().abort(other.first);
+      return true;
+    });
+    pending.finished = true;
+    pending.answer.reason = output.reason;
+    pending.answer.error = output.error;
+    return;
+  }
+  if (!pending.beams->take(place.beam, output)) return;
+  if (!pending.beams->done()) {
+    ask_beams(place.index);
+    return;
+  }
+  pending.beams->put_best(pending.answer);
+  if (callbacks_.on_text && !pending.answer.text.empty()) callbacks_.on_text(place.index, pending.answer.text);
+  pending.finished = true;
 }
 
 void AnswerStream::tell_finished() {

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <deque>
 #include <map>
+#include <memory>
 
+#include "engine/beam_requests.h"
 #include "engine/llm.h"
 
 namespace tern::engine {
@@ -29,9 +31,18 @@ class AnswerStream {
   struct Pending {
     SequenceId id = 0;
     Answer answer;
+    std::unique_ptr<BeamRequests> beams;  // of a beam search
     bool finished = false;
   };
+  // Whose answer a request of the engine belongs to.
+  struct Place {
+    std::size_t index = 0;
+    std::size_t beam = 0;
+  };
   void submit(const Prompt& prompt, Pending& pending);
+  void ask_beams(std::size_t index);
+  void take_beam(const Place& place, const RequestOutput& output);
+  void fail(std::size_t index, const Error& error);
   void step();
   void abort_all();
   void tell_finished();
@@ -40,9 +51,9 @@ class AnswerStream {
   LLM& llm_;
   SamplingParams sampling_;
   AnswerCallbacks callbacks_;
-  std::deque<Pending> pending_;                     // in the prompts' order, those whose answer was not told yet
-  std::size_t first_ = 0;                           // index of the first of them
-  std::map<SequenceId, std::size_t> on_their_way_;  // index by the engine's id
+  std::deque<Pending> pending_;               // in the prompts' order, those whose answer was not told yet
+  std::size_t first_ = 0;                     // index of the first of them
+  std::map<SequenceId, Place> on_their_way_;  // by the engine's id
   bool stopped_ = false;
 };
 

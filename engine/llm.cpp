@@ -1,9 +1,11 @@
 #include "engine/llm.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/strings.h"
 #include "engine/answer_stream.h"
+#include "engine/beam_search.h"
 #include "engine/prompt_encoder.h"
 #include "engine/text_scorer.h"
 #include "models/saved_modules.h"
@@ -103,6 +105,10 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     }
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
+    if (options.num_beams > 1) {
+      engine.top_logprobs = std::max(engine.top_logprobs, beam_candidates(options.num_beams, llm->num_end_ids()));
+      engine.enable_prefix_caching = true;  // beams share the blocks of what they have in common
+    }
     const auto vision = session.model.config.vision;
     llm->takes_images_ = (session.model.store != nullptr && models::has_vision_weights(session.model)) ||
                          (options.images && vision != nullptr);
@@ -165,6 +171,12 @@ Status LLM::wake() {
     sleeps_ = false;
     return Unit{};
   });
+}
+
+std::size_t LLM::num_end_ids() const {
+  std::set<std::int32_t> ids(options_.engine.end_token_ids.begin(), options_.engine.end_token_ids.end());
+  ids.insert(session_.model.config.eos_token_ids.begin(), session_.model.config.eos_token_ids.end());
+  return ids.size();
 }
 
 SamplingParams LLM::default_sampling() const {

@@ -68,8 +68,9 @@ struct LLMOptions {
   // follow from the session and from below.
   EngineOptions engine;
   std::int64_t max_model_len =
-      0;                // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
-  bool images = false;  // prompts may have some: the model's vision tower is read where the first one comes
+      0;  // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
+  std::int64_t num_beams = 1;       // the most that SamplingParams::num_beams may be
+  bool images = false;              // prompts may have some: the model's vision tower is read where the first one comes
   session::ImageSizes image_sizes;  // in the place of the checkpoint's
   bool batch_invariant = false;     // an answer's bits don't depend on what is computed beside it
   std::filesystem::path adapter;    // a directory in PEFT's format, put over the weights for all requests; "": none
@@ -199,6 +200,7 @@ class LLM {
   [[nodiscard]] const AdapterRegistry& adapters() const { return adapters_; }
   [[nodiscard]] const LoraOptions& adapter_room() const { return options_.engine.lora; }
 
+  [[nodiscard]] std::size_t num_end_ids() const;  // tokens that end an answer
   [[nodiscard]] bool takes_images() const { return takes_images_; }
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }

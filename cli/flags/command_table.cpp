@@ -36,7 +36,7 @@ const Names kOtherTuners = {"tuner_type=llamapro", "tuner_type=adalora", "tuner_
 const Names kGenerationPending = {"num_beams"};
 
 const Names kSftPending = joined({kQuantPending, kParallelPending, kOtherTuners});
-const Names kInferPending = joined({kQuantPending, kGenerationPending, {"ddp_timeout"}});
+const Names kInferPending = joined({kQuantPending, {"ddp_timeout"}});
 
 // Where nothing else reads the longest sequence.
 const FlagEffect kStretches = {"max_model_len", "", "scales_positions"};

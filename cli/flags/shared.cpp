@@ -268,7 +268,7 @@ constexpr Flag kGeneration[] = {
      .type = integer,
      .fallback = "1",
      .help = "number of beams in a beam search",
-     .range = "[1,inf)"},
+     .range = "[1,128]"},
     {.name = "stream", .type = boolean, .help = "print tokens as they are generated", .computed = "true on a terminal"},
     {.name = "stop_words", .type = list, .help = "strings that end an answer"},
     {.name = "logprobs", .type = boolean, .fallback = "false", .help = "write the log-probability of each token"},
