@@ -18,7 +18,7 @@ namespace tern::cli {
 namespace {
 
 // The most lines that docs/not-implemented.txt may have: the list only shrinks, and so does this number.
-constexpr std::size_t kMostLines = 425;
+constexpr std::size_t kMostLines = 424;
 
 std::string read(const std::string& path) {
   std::ifstream stream(std::string(TERN_SOURCE_DIR) + "/" + path, std::ios::binary);

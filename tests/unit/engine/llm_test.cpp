@@ -390,6 +390,34 @@ TEST_F(OverATinyModel, ALengthBeyondTheModelsIsRefused) {
   EXPECT_EQ(open(options)->max_model_len(), 20);
 }
 
+TEST_F(OverATinyModel, BeamsFindTheSameBesideOthers) {
+  LLMOptions options = seats(5);
+  options.num_beams = 4;
+  auto llm = open(options);
+  SamplingParams sampling = tokens(10);
+  sampling.num_beams = 4;
+  const auto together = llm->chat(questions(4), sampling);
+  ASSERT_EQ(together.size(), 4U);
+  double greedy = 0, best = 0;
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const Answer alone = open(options)->chat(questions(4)[i], sampling);
+    EXPECT_EQ(alone.text, together[i].text);
+    EXPECT_FALSE(together[i].tokens.empty());
+    EXPECT_EQ(alone.reason, together[i].reason);
+    for (const auto& token : together[i].tokens) best += static_cast<double>(token.logprob);
+    for (const auto& token : llm->chat(questions(4)[i], tokens(10)).tokens)
+      greedy += static_cast<double>(token.logprob);
+  }
+  EXPECT_GT(best, greedy) << "four beams find nothing better than one";
+  sampling.temperature = 0.5F;
+  EXPECT_THROW((void)llm->chat(questions(1), sampling), Failure);
+  sampling = tokens(10);
+  sampling.num_beams = 2;
+  sampling.stop = {together[0].text.substr(1, 1)};
+  const Answer stopped = llm->chat(questions(4)[0], sampling);
+  EXPECT_EQ(stopped.text.find(sampling.stop[0]), std::string::npos);
+}
+
 // Two engines over one session, one of them with an adapter: each has its own weights.
 TEST_F(OverATinyModel, AnAdapterChangesItsOwnAnswersOnly) {
   auto plain = open();
