@@ -172,7 +172,7 @@ TEST_P(Adapters, AreComputedAgainWhereBlocksWereGivenUp) {
   EXPECT_EQ(engine.num_preemptions() > 0, engine.cache().block_size() < 20);  // else nobody needs a second block
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Adapters, ::testing::Values("cpu", "discrete", "graph"),
+INSTANTIATE_TEST_SUITE_P(Devices, Adapters, ::testing::Values("cpu", "discrete", "ascend", "graph", "embedded"),
                          [](const auto& info) { return std::string(info.param); });
 
 class AdapterFiles : public ::testing::Test {
