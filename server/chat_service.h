@@ -89,6 +89,7 @@ class ChatService {
   [[nodiscard]] engine::EngineStats stats() const { return engine_.stats(); }
   [[nodiscard]] std::optional<Error> dead() const { return engine_.dead(); }
   [[nodiscard]] bool sleep() { return engine_.sleep(); }
+  [[nodiscard]] std::string metrics_page() const { return metrics_.page(stats(), max_loras()); }
   [[nodiscard]] Metrics& metrics() { return metrics_; }
   // Refuses what comes from now on: the server is about to end.
   void close();

@@ -103,8 +103,7 @@ void add_plain_routes(Router& router, ChatService& service, const std::string& v
                    .path = "/metrics",
                    .handler =
                        [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {
-                         exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8",
-                                           service.metrics().page(service.stats(), service.max_loras()));
+                         exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", service.metrics_page());
                        },
                    .quick = true});
   router.add("POST", "/sleep", [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {

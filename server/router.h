@@ -39,6 +39,10 @@ class Router {
   }
   // Errors of routes that begin so are written by `writer`; the longest that fits counts.
   void write_errors(std::string prefix, ErrorWriter writer);
+  // Whether some route has this path.
+  [[nodiscard]] bool knows(const std::string& path) const;
+  // Whether the request has the key that is asked for.
+  [[nodiscard]] bool lets_in(const HttpRequest& request) const { return key_.empty() || has_key(request); }
   // Of HttpServer: finds the route, checks the key, runs the handler. Any thread.
   void answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange);
   // Waits for handlers that run, and drops those that wait.

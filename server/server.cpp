@@ -1,13 +1,6 @@
 #include "server/server.h"
 
-#include "server/anthropic/routes.h"
-#include "server/ollama/routes.h"
 #include "server/openai/api_error.h"
-#include "server/openai/routes.h"
-#include "server/page_routes.h"
-#include "server/plain_routes.h"
-#include "server/pooling_routes.h"
-#include "server/responses/routes.h"
 
 namespace tern::server {
 
@@ -15,8 +8,8 @@ Result<std::unique_ptr<Server>> Server::listen(const HttpOptions& options) {
   return catching([&] {
     std::unique_ptr<Server> server(new Server);
     const auto answer = [self = server.get()](HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
-      if (Router* router = self->serving_) {
-        router->answer(std::move(request), std::move(exchange));
+      if (const HttpHandler* handler = self->serving_) {
+        (*handler)(std::move(request), std::move(exchange));
       } else {
         openai::refuse(*exchange, failed_error("the model is being loaded", "come again in a moment"), 503);
       }
@@ -31,28 +24,40 @@ Result<std::unique_ptr<Server>> Server::listen(const HttpOptions& options) {
 
 Status Server::serve(engine::LLM& llm, const ServerOptions& options) {
   return catching([&] {
-    service_ = std::make_unique<ChatService>(llm, options.service);
-    router_ = std::make_unique<Router>(options.api_key, service_->metrics());
-    add_plain_routes(*router_, *service_, options.version);
-    openai::add_routes(*router_, *service_);
-    add_page_routes(*router_);
-    anthropic::add_routes(*router_, *service_);
-    responses::add_routes(*router_, *service_, std::make_shared<responses::ResponseStore>());
-    ollama::add_routes(*router_, *service_, options.version);
-    add_pooling_routes(*router_, *service_);
-    serving_ = router_.get();
+    routes_ = std::make_unique<ModelRoutes>(llm, options);
+    handler_ = [this](HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
+      routes_->router().answer(std::move(request), std::move(exchange));
+    };
+    serving_ = &handler_;
     return Unit{};
   });
 }
 
-// Connections end first, so that nobody asks any more; then the handlers that run, then the engine.
+void Server::serve(PoolOptions models, const PoolServerOptions& options) {
+  pool_ = std::make_unique<ModelPool>(std::move(models));
+  pool_routes_ = std::make_unique<PoolRoutes>(*pool_, options);
+  handler_ = [this](HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
+    pool_routes_->answer(std::move(request), std::move(exchange));
+  };
+  serving_ = &handler_;
+}
+
+std::vector<std::string> Server::model_names() const {
+  if (routes_) return routes_->service().all_names();
+  std::vector<std::string> names;
+  for (auto& state : pool_->states()) names.push_back(std::move(state.name));
+  return names;
+}
+
+// Connections end first, so that nobody asks any more; then the handlers that run, then the engines.
 Server::~Server() {
   http_.reset();
-  if (router_) router_->stop();
+  if (pool_routes_) pool_routes_->stop();
 }
 
 bool Server::drain(std::chrono::milliseconds deadline) {
-  if (service_) service_->close();
+  if (routes_) routes_->service().close();
+  if (pool_) pool_->close();
   return http_->drain(deadline);
 }
 

@@ -8,17 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "server/chat_service.h"
 #include "server/http.h"
-#include "server/router.h"
+#include "server/model_pool.h"
+#include "server/model_routes.h"
+#include "server/pool_routes.h"
 
 namespace tern::server {
-
-struct ServerOptions {
-  ServiceOptions service;
-  std::string api_key;  // "": none is asked for
-  std::string version;
-};
 
 class Server {
  public:
@@ -32,16 +27,20 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  [[nodiscard]] std::vector<std::string> model_names() const { return service_->all_names(); }  // that are served
+  // Serves several models, each opened when a request names it; called once, in the other's place.
+  void serve(PoolOptions models, const PoolServerOptions& options);
+  [[nodiscard]] std::vector<std::string> model_names() const;  // that are served
   [[nodiscard]] std::uint16_t port() const { return http_->port(); }
   // Refuses what comes, waits for the answers on their way, and stops. False where the deadline broke some off.
   [[nodiscard]] bool drain(std::chrono::milliseconds deadline);
 
  private:
   Server() = default;
-  std::unique_ptr<ChatService> service_;
-  std::unique_ptr<Router> router_;
-  std::atomic<Router*> serving_{nullptr};  // the router, once it is complete
+  std::unique_ptr<ModelRoutes> routes_;  // of one model; or
+  std::unique_ptr<ModelPool> pool_;      // of several
+  std::unique_ptr<PoolRoutes> pool_routes_;
+  HttpHandler handler_;
+  std::atomic<const HttpHandler*> serving_{nullptr};  // the handler, once it is complete
   std::unique_ptr<HttpServer> http_;
 };
 

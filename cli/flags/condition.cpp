@@ -48,7 +48,8 @@ bool reports_to(const Arguments& a, std::string_view tool) {
 bool chooses_adapters(const Arguments& a) {
   const auto& adapters = a.list("adapters");
   return on(a, "enable_lora") || a.has("lora_resolver_dir") ||
-         std::any_of(adapters.begin(), adapters.end(), [](const auto& it) { return it.find('=') != std::string::npos; });
+         std::any_of(adapters.begin(), adapters.end(),
+                     [](const auto& it) { return it.find('=') != std::string::npos; });
 }
 
 bool answers_rows(const Arguments& a) { return a.has("val_dataset") || on(a, "load_data_args"); }
@@ -277,6 +278,8 @@ std::vector<Condition> other_conditions() {
        "no weight is quantised", "give --quant_method, or remove it"},
       {"adapters_given", "adapters", [](const Arguments& a) { return a.has("adapters"); }, "--adapters",
        "nothing is merged", "give --adapters, or remove it"},
+      {"many_models", "models", [](const Arguments& a) { return a.has("models"); }, "--models", "there is one model",
+       "give --models, or remove it"},
       {"chosen_adapters", "adapters", chooses_adapters, "adapters that requests choose", "all requests have the same",
        "give --adapters name=directory or --enable_lora true, or remove it"},
       {"in_four_bits", "quant_method",

@@ -376,6 +376,58 @@ TEST_F(Deploy, ServesAnAdapterUnderItsName) {
   EXPECT_EQ(both.post("/v1/embeddings", R"({"input": "a", "model": "sums"})").status, 400);
 }
 
+TEST_F(Deploy, ServesAFolderOfModels) {
+  const std::filesystem::path folder = scratch_.path() / "models";
+  write_tiny_model(folder / "one");
+  write_tiny_model(folder / "two", {.seed = 2});
+  std::filesystem::create_directories(folder / "empty");
+  const auto completion = [](const Deployed& server, const std::string& model) {
+    return server.post("/v1/completions",
+                       R"({"prompt": "1+2", "max_tokens": 12, "temperature": 0, "model": ")" + model + R"("})");
+  };
+  const auto text = [&](const Deployed& server, const std::string& model) {
+    return json_of(completion(server, model))["choices"][0]["text"].text();
+  };
+  const std::string one = text(Deployed(folder / "one", {}), "one");
+  const std::string two = text(Deployed(folder / "two", {}), "two");
+  EXPECT_NE(one, two);
+  Deployed server("", {"--models", folder.string()});
+  const auto states = [&] {
+    std::string out;
+    const Json models = json_of(ask(server.port(), "GET", "/v1/models"));
+    for (const Json& model : models["data"]) {
+      out += model["id"].text() + " " + model["status"]["value"].text() + ";";
+    }
+    return out;
+  };
+  EXPECT_EQ(states(), "one unloaded;two unloaded;");
+  EXPECT_EQ(text(server, "two"), two);
+  EXPECT_EQ(states(), "one unloaded;two loaded;");
+  EXPECT_EQ(text(server, "one"), one);
+  EXPECT_EQ(text(server, "two"), two);
+  EXPECT_EQ(states(), "one sleeping;two loaded;") << "two have their weights";
+  EXPECT_EQ(completion(server, "three").status, 404);
+  EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "a"})").status, 400) << "no model is named";
+  EXPECT_EQ(server.post("/models/unload", R"({"model": "two"})").status, 200);
+  EXPECT_EQ(states(), "one sleeping;two sleeping;");
+  const std::string page = ask(server.port(), "GET", "/metrics").body;
+  EXPECT_NE(page.find("model_name=\"one\""), std::string::npos);
+  EXPECT_NE(page.find("model_name=\"two\""), std::string::npos);
+}
+
+TEST_F(Deploy, ServesNamedModelsWithFlagsOfTheirOwn) {
+  const std::string file = scratch_.write(
+      "models.yaml", "short:\n  model: " + (scratch_.path() / "tiny").string() +
+                         "\n  max_model_len: 24\nlong:\n  model: " + (scratch_.path() / "tiny").string() + "\n");
+  Deployed server("", {"--models", file});
+  const auto length = [&](const std::string& model) {
+    return json_of(server.post("/tokenize", R"({"prompt": "a", "model": ")" + model + R"("})"))["max_model_len"]
+        .get<int>();
+  };
+  EXPECT_EQ(length("short"), 24);
+  EXPECT_EQ(length("long"), 512);
+}
+
 TEST_F(Deploy, SleepsUntilItIsAsked) {
   Deployed server = deploy({"--sleep_on_idle", "1"});
   const auto sleeps = [&] { return ask(server.port(), "GET", "/is_sleeping").body == R"({"is_sleeping": true})"; };
@@ -432,6 +484,7 @@ TEST_F(Deploy, SaysWhatItCannotServe) {
   EXPECT_NE(line({"--adapters", "a", "b"}).find("--adapters takes one directory, or several that have a name each"),
             std::string::npos);
   EXPECT_NE(line({"--adapters", "a=b", "a=c"}).find("two adapters under the name a"), std::string::npos);
+  EXPECT_NE(line({"--max_loaded_models", "2"}).find("give --models, or remove it"), std::string::npos);
   EXPECT_NE(line({"--max_loras", "2"}).find("give --adapters name=directory or --enable_lora true"), std::string::npos);
 }
 

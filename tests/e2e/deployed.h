@@ -26,9 +26,9 @@ class Deployed {
   Deployed(const std::filesystem::path& model, std::vector<std::string> flags, const std::string& device = "cpu",
            const std::map<std::string, std::string>& variables = {})
       : port_(test::free_port()) {
-    std::vector<std::string> words = {"deploy",    "--model", model.string(),        "--host",
-                                      "127.0.0.1", "--port",  std::to_string(port_), "--device",
-                                      device};
+    std::vector<std::string> words = {"deploy",   "--host", "127.0.0.1", "--port", std::to_string(port_),
+                                      "--device", device};
+    if (!model.empty()) words.insert(words.end(), {"--model", model.string()});
     words.insert(words.end(), flags.begin(), flags.end());
     thread_ = std::thread([this, words, variables] {
       Options options;

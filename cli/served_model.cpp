@@ -1,0 +1,153 @@
+#include "cli/served_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/strings.h"
+#include "cli/flags/config_file.h"
+#include "cli/generation_flags.h"
+#include "cli/server_flags.h"
+#include "cli/session_flags.h"
+#include "io/json.h"
+#include "server/model_routes.h"
+
+namespace tern::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PooledServedModel : public server::PooledModel {
+ public:
+  explicit PooledServedModel(const Arguments& arguments) : model_(arguments) {
+    model_.load();
+    routes_ = std::make_unique<server::ModelRoutes>(model_.llm(), model_.server_options());
+  }
+  void answer(server::HttpRequest&& request, std::shared_ptr<server::HttpExchange> exchange) override {
+    routes_->router().answer(std::move(request), std::move(exchange));
+  }
+  bool sleep() override { return routes_->service().sleep(); }
+  void wake() override {
+    routes_->service().run([](engine::LLM& llm) { (void)llm.engine(); });
+  }
+  [[nodiscard]] bool sleeps() const override { return routes_->service().stats().sleeps; }
+  void close() override { routes_->service().close(); }
+  [[nodiscard]] std::string metrics() const override { return routes_->service().metrics_page(); }
+
+ private:
+  ServedModel model_;
+  std::unique_ptr<server::ModelRoutes> routes_;
+};
+
+// A part of a split file, or a vision tower's, is no model.
+bool is_model_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const bool is_later_part = name.find("-of-") != std::string::npos && name.find("-00001-of-") == std::string::npos;
+  return path.extension() == ".gguf" && name.find("mmproj") == std::string::npos && !is_later_part;
+}
+
+PooledName named(const Arguments& given, std::string name, const fs::path& model) {
+  Arguments arguments = given;
+  arguments.derive("model", model.string());
+  arguments.derive("served_model_name", FlagWord{name});
+  return {std::move(name), std::move(arguments)};
+}
+
+std::vector<PooledName> in_folder(const Arguments& given, const fs::path& folder) {
+  std::vector<PooledName> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::error_code ignored;
+    const fs::path& path = entry.path();
+    if (entry.is_directory(ignored) && fs::is_regular_file(path / "config.json", ignored)) {
+      out.push_back(named(given, path.filename().string(), path));
+    } else if (is_model_file(path)) {
+      out.push_back(named(given, path.stem().string(), path));
+    }
+  }
+  std::ranges::sort(out, {}, &PooledName::name);
+  if (!out.empty()) return out;
+  throw Failure(data_error(cat("--models ", folder.string()), "folders with a config.json, or .gguf files",
+                           error ? error.message() : "none", "name the folder that holds models"));
+}
+
+// What a flag is given as in a file: a word, or several.
+std::vector<std::string> words_of(const io::Json& value) {
+  std::vector<std::string> words;
+  const auto word = [](const io::Json& one) { return one.is_string() ? one.text() : one.dump(); };
+  if (value.is_array()) {
+    for (const io::Json& one : value) words.push_back(word(one));
+  } else {
+    words.push_back(word(value));
+  }
+  return words;
+}
+
+std::vector<PooledName> in_file(const Arguments& given, const std::string& path) {
+  std::vector<PooledName> out;
+  for (const ConfigEntry& entry : read_config_file(path).value().entries) {
+    const auto flags = io::parse_json(entry.words.empty() ? "" : entry.words.front(), entry.where);
+    if (!flags || !flags->is_object()) {
+      throw Failure(usage_error(cat(entry.where, " has no flags of its own"), "write its flags below the name"));
+    }
+    PooledName model{entry.key, given};
+    model.arguments.derive("served_model_name", FlagWord{entry.key});
+    for (const auto& [key, value] : flags->items()) {
+      const Flag* flag = find_flag(given.command(), key);
+      if (flag == nullptr || key == "models" || key == "host" || key == "port" || key == "api_key") {
+        throw Failure(
+            usage_error(cat(entry.where, ": ", key, " is no flag of one model"), "tern deploy --help lists them"));
+      }
+      model.arguments.assign(*flag, words_of(value), Provenance::command_line, entry.where).value();
+    }
+    out.push_back(std::move(model));
+  }
+  return out;
+}
+
+}  // namespace
+
+ServedModel::ServedModel(const Arguments& given) : arguments_(given) {
+  const engine::ServedAdapters adapters = served_adapters(arguments_);
+  load_training_arguments(arguments_);
+  model_ = generating_model(arguments_);
+  session::SessionOptions opening = session_options(arguments_, model_);
+  opening.images = true;
+  session_ = session::open_session(opening).value();
+  options_ = llm_options(arguments_);
+  options_.adapters = adapters;
+  if (!adapters.named.empty()) options_.adapter.clear();  // requests choose
+  options_.images = true;
+  options_.progress = weight_progress(arguments_);
+  use_server_seats(arguments_, options_.engine);
+}
+ServedModel::~ServedModel() = default;
+
+void ServedModel::load() {
+  models::LoadOptions load;
+  load.max_positions = engine::LLM::model_len(*session_, options_).value();
+  load.vision_later = true;
+  load_weights(*session_, arguments_, load);
+  llm_ = engine::LLM::open(*session_, options_).value();
+  session::keep_bindings(llm_->engine().runner().program());
+}
+
+server::ServerOptions ServedModel::server_options() const { return cli::server_options(arguments_, *llm_, model_); }
+
+std::vector<PooledName> pooled_names(const Arguments& given) {
+  const std::string where = given.string("models");
+  return is_config_name(where) ? in_file(given, where) : in_folder(given, where);
+}
+
+server::PoolOptions pool_options(const Arguments& given) {
+  server::PoolOptions options;
+  const auto models = std::make_shared<std::vector<PooledName>>(pooled_names(given));
+  for (const PooledName& model : *models) options.names.push_back(model.name);
+  options.max_loaded = given.integer("max_loaded_models");
+  options.open = [models](const std::string& name) -> std::unique_ptr<server::PooledModel> {
+    const auto found = std::ranges::find(*models, name, &PooledName::name);
+    return std::make_unique<PooledServedModel>(found->arguments);
+  };
+  return options;
+}
+
+}  // namespace tern::cli

@@ -1,0 +1,26 @@
+#include "server/model_routes.h"
+
+#include "server/anthropic/routes.h"
+#include "server/ollama/routes.h"
+#include "server/openai/routes.h"
+#include "server/page_routes.h"
+#include "server/plain_routes.h"
+#include "server/pooling_routes.h"
+#include "server/responses/routes.h"
+
+namespace tern::server {
+
+ModelRoutes::ModelRoutes(engine::LLM& llm, const ServerOptions& options)
+    : service_(llm, options.service), router_(options.api_key, service_.metrics()) {
+  add_plain_routes(router_, service_, options.version);
+  openai::add_routes(router_, service_);
+  add_page_routes(router_);
+  anthropic::add_routes(router_, service_);
+  responses::add_routes(router_, service_, std::make_shared<responses::ResponseStore>());
+  ollama::add_routes(router_, service_, options.version);
+  add_pooling_routes(router_, service_);
+}
+
+ModelRoutes::~ModelRoutes() { router_.stop(); }
+
+}  // namespace tern::server
