@@ -14,7 +14,7 @@ namespace {
 using io::Json;
 using Exchange = std::shared_ptr<HttpExchange>;
 
-// What the request names; "": nothing. What isn't JSON is for the model's own routes to refuse.
+// What the request names; "": nothing. Throws Failure (data) for a body that is no JSON.
 std::string named_model(const HttpRequest& request) {
   constexpr std::string_view kServe = "/v2/models/";
   if (request.path.starts_with(kServe)) {
@@ -22,9 +22,9 @@ std::string named_model(const HttpRequest& request) {
     return rest.substr(0, rest.find('/'));
   }
   if (request.body.empty()) return {};
-  const auto json = io::parse_json(request.body, "the request");
-  if (!json || !json->is_object()) return {};
-  const Json* model = json->find("model");
+  const Json json = io::parse_json(request.body, "the request").value();
+  if (!json.is_object()) return {};
+  const Json* model = json.find("model");
   return model != nullptr && model->is_string() ? model->text() : std::string{};
 }
 
@@ -149,7 +149,12 @@ void PoolRoutes::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exc
 }
 
 void PoolRoutes::pass_on(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
-  std::string name = named_model(request);
+  const auto named = catching([&] { return named_model(request); });
+  if (!named) {
+    openai::refuse(*exchange, named.error(), 400);
+    return;
+  }
+  std::string name = *named;
   if (!pool_.knows(name)) name = without_tag(name);
   const auto states = pool_.states();
   if (name.empty() && request.path.starts_with("/v1/responses/")) name = pool_.last_asked();

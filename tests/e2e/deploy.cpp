@@ -408,6 +408,7 @@ TEST_F(Deploy, ServesAFolderOfModels) {
   EXPECT_EQ(states(), "one sleeping;two loaded;") << "two have their weights";
   EXPECT_EQ(completion(server, "three").status, 404);
   EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "a"})").status, 400) << "no model is named";
+  EXPECT_EQ(server.post("/v1/completions", "{").status, 400);
   EXPECT_EQ(server.post("/models/unload", R"({"model": "two"})").status, 200);
   EXPECT_EQ(states(), "one sleeping;two sleeping;");
   const std::string page = ask(server.port(), "GET", "/metrics").body;
