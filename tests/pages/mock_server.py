@@ -16,7 +16,10 @@ import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote
 from pathlib import Path
+
+from mock_runs import MockRuns
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ROOT / "server/pages/assets"
@@ -34,8 +37,8 @@ def policy():
 
 
 def page_file(path):
-    if path in ("/", "/dashboard"):
-        return ASSETS / ("chat.html" if path == "/" else "dashboard.html")
+    if path in ("/", "/dashboard", "/web-ui"):
+        return ASSETS / ("chat.html" if path == "/" else f"{path[1:]}.html")
     if path.startswith("/pages/katex/"):
         return KATEX / path.removeprefix("/pages/katex/")
     return ASSETS / path.removeprefix("/pages/") if path.startswith("/pages/") else None
@@ -119,7 +122,10 @@ class Handler(BaseHTTPRequestHandler):
             self.reply(200, json.dumps({"object": "list", "data": models}))
         elif path == "/metrics" and self.allowed():
             self.reply(200, self.server.metrics.text() if self.server.with_metrics else "", "text/plain; version=0.0.4")
-        elif path not in ("/v1/models", "/metrics"):
+        elif path.startswith("/runs") and self.allowed():
+            answer = self.server.runs.get(unquote(path), self.path.partition("?")[2])
+            self.reply(200, json.dumps(answer)) if answer is not None else self.error(400, f"there is no run {path}")
+        elif path not in ("/v1/models", "/metrics") and not path.startswith("/runs"):
             self.error(404, f"no route {path}")
 
     def do_POST(self):
@@ -127,6 +133,9 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests.append(request)
         if not self.allowed():
             return
+        if self.path.startswith("/runs/"):
+            status, answer = self.server.runs.post(self.path, request)
+            return self.reply(status, json.dumps(answer))
         content = request["messages"][-1]["content"]
         text = content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
         word = text.split()[0].lower() if text.split() else ""
@@ -200,6 +209,7 @@ class MockServer(ThreadingHTTPServer):
         self.key = key
         self.with_metrics = with_metrics
         self.metrics = Metrics()
+        self.runs = MockRuns()
         self.requests = []  # bodies that came
         self.gone = []      # answers whose client went away
         self.url = f"http://127.0.0.1:{self.server_address[1]}"

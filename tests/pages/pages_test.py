@@ -14,6 +14,7 @@ from pathlib import Path
 
 from chromium import Chromium, PageError
 from mock_server import MockServer
+import runs_test
 
 IDLE = "document.querySelector('#stop').hidden"
 TEXT = "[...document.querySelectorAll('.message.assistant')].at(-1).querySelector(':scope > .markdown').innerText"
@@ -478,7 +479,7 @@ def main():
     options = parser.parse_args()
     if options.shots:
         Path(options.shots).mkdir(parents=True, exist_ok=True)
-    tests = [(name[5:], test) for name, test in globals().items() if name.startswith("test_") and inspect.isfunction(test)]
+    tests = [(name[5:], test) for name, test in {**globals(), **vars(runs_test)}.items() if name.startswith("test_") and inspect.isfunction(test)]
     tests = [(name, test) for name, test in tests if not options.names or name in options.names]
     failed = 0
     browser = Chromium()

@@ -114,14 +114,16 @@ export class Curves {
     if (low > 0 && low < high * 0.35) low = 0;
     const marks = ticks(low, high);
     const x = (value) => kLeft + ((value - this.range[0]) / (this.range[1] - this.range[0])) * (width - kLeft - kRight);
-    const y = (value) => kTop + (1 - (value - marks[0]) / (marks.at(-1) - marks[0])) * (kHeight - kTop - kBottom);
+    // What was smoothed may lie outside of what is shown.
+    const share = (value) => Math.min(1, Math.max(0, (value - marks[0]) / (marks.at(-1) - marks[0])));
+    const y = (value) => kTop + (1 - share(value)) * (kHeight - kTop - kBottom);
     marks.forEach((mark, index) => {
       picture.append(svg("line", {x1: kLeft, x2: width - kRight, y1: y(mark), y2: y(mark), class: index === 0 ? "axis" : "grid"}));
       picture.append(svg("text", {x: kLeft - 8, y: y(mark) + 4, "text-anchor": "end"}, short(mark)));
     });
     picture.append(svg("text", {x: kLeft, y: kHeight - 5}, this.x.format(this.range[0])));
     picture.append(svg("text", {x: width - kRight, y: kHeight - 5, "text-anchor": "end"}, this.x.format(this.range[1])));
-    for (const one of this.series) {
+    for (const one of [...this.series].reverse()) {  // the first lies on top
       if (this.smooth > 0 && !one.dashed) picture.append(...this.line(one.raw, `line faint series-${one.colour}`, x, y));
       picture.append(...this.line(one.points, `line series-${one.colour}${one.dashed ? " dashed" : ""}`, x, y));
       if (one.dashed || one.points.length === 1) {

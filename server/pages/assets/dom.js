@@ -15,7 +15,7 @@ export function h(name, properties = {}, ...children) {
       element.setAttribute(key, value === true ? "" : value);
     }
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 

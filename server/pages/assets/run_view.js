@@ -132,9 +132,12 @@ export class RunView {
 
   series(key) {
     const alone = this.shown.length === 1;
+    const folder = (id) => id.split("/").slice(0, -1).join("/");
+    const one_folder = this.shown.every(({run}) => folder(run.id) === folder(this.run.id));
     return this.shown.flatMap(({run, log}, index) => {
+      const name = one_folder ? short_name(run.id) : run.id;
       const colour = (index % kColours) + 1;
-      const one = (of, label, dashed) => ({name: alone ? label : dashed ? `${short_name(run.id)}, held out` : short_name(run.id), title: run.id,
+      const one = (of, label, dashed) => ({name: alone ? label : dashed ? `${name}, held out` : name, title: run.id,
         colour: alone && dashed ? 2 : colour, dashed, points: log.points(of, this.over)});
       const lines = [one(key, kTitles[key] ? "" : key, false)];
       if (key === "loss") lines[0].name = alone ? "training" : lines[0].name;
