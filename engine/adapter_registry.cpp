@@ -21,9 +21,9 @@ Status adapter_fits(const LoraOptions& room, const models::AdapterPairs& adapter
 std::unique_ptr<models::LoraSlots> lora_slots(const models::LoadedModel& model, const LoraOptions& options) {
   if (options.max_loras == 0) return nullptr;
   std::vector<models::LinearModule> modules = models::linear_modules(model.config);
-  if (!options.modules.empty()) {
-    std::erase_if(modules, [&](const auto& module) { return !options.modules.contains(module.name); });
-  }
+  std::erase_if(modules, [&](const auto& module) {
+    return module.is_absorbed || (!options.modules.empty() && !options.modules.contains(module.name));
+  });
   auto slots = std::make_unique<models::LoraSlots>(model, modules, options.max_loras, options.max_lora_rank);
   log_info(cat("adapters: ", options.max_loras, " at once, of rank ", options.max_lora_rank, " or less beside ",
                modules.size(), " layers, take ", human_bytes(slots->bytes())));

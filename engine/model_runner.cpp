@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <stdexcept>
 
 #include "base/dtype.h"
 #include "base/log.h"
@@ -190,6 +191,9 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   if (inputs.images && inputs.images->rope_cos.present())
     nn::use_rope_table(context, nn::kDefaultRope, inputs.images->rope_cos, inputs.images->rope_sin);
   const Value hidden = model_.architecture->hidden_states(context, model_.config, inputs);
+  for (const auto& [module, layer] : build.lora_slots) {
+    if (!context.uses(layer.lora_a)) throw std::logic_error(cat("no layer asks for the adapters of ", module));
+  }
   // Only the rows that a token is drawn for go through the head.
   const Value last = ops::gather_rows(graph, hidden, inputs.rows, build.needs);
   const Value logits = nn::logits(context, model_.architecture->head(model_.config), last);

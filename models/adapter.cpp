@@ -127,10 +127,12 @@ AdapterConfig before_doubling(AdapterConfig config, const checkpoint::Safetensor
 }  // namespace
 
 std::vector<LinearModule> linear_modules(const ModelConfig& config) {
+  constexpr const char* kAbsorbed = "kv_b_proj";
   std::vector<LinearModule> out;
   for (const auto& spec : find_architecture(config.architecture)->parameters(config)) {
     if (!spec.is_linear) continue;
-    out.push_back({module_of(spec), spec.shape[1], spec.shape[0], spec.hugging_face.parts});
+    const std::string name = module_of(spec);
+    out.push_back({name, spec.shape[1], spec.shape[0], last_part(name) == kAbsorbed, spec.hugging_face.parts});
   }
   return out;
 }
@@ -141,7 +143,7 @@ std::vector<LinearModule> adapter_modules(const ModelConfig& config) {
   if (architecture.head == nullptr || config.head != ModelHead::language) return out;
   const std::string head = architecture.head(config).weight;
   for (const auto& spec : architecture.parameters(config)) {
-    if (spec.name == head) out.push_back({kHeadModule, spec.shape[1], spec.shape[0], {}});
+    if (spec.name == head) out.push_back({kHeadModule, spec.shape[1], spec.shape[0]});
   }
   return out;
 }

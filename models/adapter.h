@@ -25,6 +25,9 @@ struct LinearModule {
   std::string name;  // "model.layers.0.self_attn.q_proj"
   std::int64_t in = 0;
   std::int64_t out = 0;
+  // Over a cache other products take it in (nn/latent_attention.h), so that rows can't have adapters of their own
+  // there.
+  bool is_absorbed = false;
   HeadParts rows = {};  // the order of lora_B's rows in PEFT's files, which is that of the weight's
 };
 // Every linear layer but the head: what `all-linear` means.

@@ -52,6 +52,10 @@ Result<AdapterPairs> read_adapter_pairs(const ModelConfig& model, const std::fil
     std::set<std::string> used;
     for (const LinearModule& module : linear_modules(model)) {
       if (!find_tensors(file, where, config, module, used)) continue;
+      if (module.is_absorbed) {
+        throw Failure(data_error(cat(where, ": module ", module.name), kPairsAlone,
+                                 "one beside a product that latent attention takes in", kServeAlone));
+      }
       AdapterPair pair = read_pair(file, where, config, module);
       out.rank = std::max(out.rank, pair.rank);
       out.pairs.emplace(module.name, std::move(pair));

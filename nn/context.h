@@ -69,6 +69,7 @@ class Context {
 
   // The stored tensor as a constant of the graph, one value however often it is asked for.
   Value weight(const std::string& name);
+  [[nodiscard]] bool uses(const std::string& name) const { return weights_.contains(name); }  // so far
   [[nodiscard]] bool has(const std::string& name) const { return store_.find(name) != nullptr; }
   // A cache of one layer: state of the graph, bound by name.
   Value state(const std::string& name, const TensorDesc& desc);
