@@ -83,6 +83,8 @@ server::HttpOptions http_options(const Arguments& arguments) {
   return options;
 }
 
+bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
+
 server::ServerOptions server_options(const Arguments& arguments, const engine::LLM& llm, const std::string& model) {
   server::ServerOptions options;
   options.api_key = arguments.maybe_string("api_key").value_or("");

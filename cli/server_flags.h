@@ -20,6 +20,9 @@ void use_server_seats(const Arguments& arguments, engine::EngineOptions& options
 // --host, --port, --ssl_certfile, --ssl_keyfile. Throws Failure (usage) for one of the last two alone.
 [[nodiscard]] server::HttpOptions http_options(const Arguments& arguments);
 
+// Whether only this machine reaches a server that listens there.
+[[nodiscard]] bool is_loopback(const std::string& host);
+
 // --api_key, --served_model_name, --system, --reasoning_parser, --tool_call_parser, --lora_resolver_dir,
 // --max_queue_len, --seed and those of sampling. Throws Failure (usage).
 [[nodiscard]] server::ServerOptions server_options(const Arguments& arguments, const engine::LLM& llm,

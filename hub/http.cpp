@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/strings.h"
+#include "hub/http_post.h"
 
 namespace tern::hub {
 namespace {
@@ -52,9 +53,7 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* conte
   return go_on ? bytes : 0;
 }
 
-}  // namespace
-
-HttpReply http_get(const HttpRequest& request) {
+HttpReply exchanged(const HttpRequest& request, const std::string* body) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   HttpReply reply;
@@ -72,7 +71,7 @@ HttpReply http_get(const HttpRequest& request) {
   curl_easy_setopt(h, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, secure ? "https" : "http,https");  // never down to plain text
-  curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, body == nullptr ? 1L : 0L);
   curl_easy_setopt(h, CURLOPT_MAXREDIRS, 10L);
   curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(h, CURLOPT_USERAGENT, "tern/0.1");
@@ -84,6 +83,11 @@ HttpReply http_get(const HttpRequest& request) {
   curl_easy_setopt(h, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(h, CURLOPT_WRITEDATA, &exchange);
+  if (body != nullptr) {
+    curl_easy_setopt(h, CURLOPT_POST, 1L);
+    curl_easy_setopt(h, CURLOPT_POSTFIELDS, body->data());
+    curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body->size()));
+  }
   const std::string range = cat(request.resume_from, "-");
   if (request.resume_from > 0) curl_easy_setopt(h, CURLOPT_RANGE, range.c_str());
   const CURLcode code = curl_easy_perform(h);
@@ -91,6 +95,11 @@ HttpReply http_get(const HttpRequest& request) {
   if (code != CURLE_OK && !reply.aborted) reply.failure = curl_easy_strerror(code);
   return reply;
 }
+
+}  // namespace
+
+HttpReply http_get(const HttpRequest& request) { return exchanged(request, nullptr); }
+HttpReply http_post(const HttpRequest& request, const std::string& body) { return exchanged(request, &body); }
 
 std::string url_encode(std::string_view text, bool keep_slash) {
   static constexpr char kHex[] = "0123456789ABCDEF";

@@ -6,6 +6,7 @@
 
 namespace tern::cli {
 
+int run_app(const Arguments& arguments);
 int run_bench(const Arguments& arguments);
 int run_convert(const Arguments& arguments);
 int run_deploy(const Arguments& arguments);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
+#include "cli/deployment.h"
 #include "cli/interrupt.h"
 #include "cli/served_model.h"
 #include "cli/server_flags.h"
@@ -17,12 +18,17 @@ constexpr std::chrono::seconds kDrain{60};
 
 }  // namespace
 
-int run_deploy(const Arguments& given) {
+std::string page_address(const server::HttpOptions& options, std::uint16_t port) {
+  return cat(options.ssl_certfile.empty() ? "http" : "https", "://localhost:", port, "/");
+}
+
+int serve_model(const Arguments& given, const Deployment& deployment) {
   const server::HttpOptions http = http_options(given);
   const bool many = given.has("models");
   std::unique_ptr<ServedModel> model;  // outlives the server
   if (!many) model = std::make_unique<ServedModel>(given);
-  const auto server = server::Server::listen(http).value();  // before the weights are read, which may take long
+  // Before the weights are read, which may take long.
+  const auto server = listen_on(http, deployment.any_port, server::Server::listen);
   if (model) model->load();
   set_interrupt_line("\ntern: finishing the answers on their way; press Ctrl-C again to stop at once\n");
   install_interrupt_handler();
@@ -32,11 +38,15 @@ int run_deploy(const Arguments& given) {
     server->serve(pool_options(given), {given.maybe_string("api_key").value_or(""), version_number()});
   }
   const std::string scheme = http.ssl_certfile.empty() ? "http://" : "https://";
+  const std::string page = page_address(http, server->port());
   log_info(cat("serving ", join(server->model_names(), ", "), " on ", scheme, http.host, ":", server->port(),
-               "; a chat page is at ", scheme, "localhost:", server->port(), "/"));
+               "; a chat page is at ", page));
+  if (deployment.serving) deployment.serving(page);
   wait_for_interrupt();
   if (!server->drain(kDrain)) log_warn("answers were broken off, as a minute did not suffice for them");
   return 0;
 }
+
+int run_deploy(const Arguments& arguments) { return serve_model(arguments, {}); }
 
 }  // namespace tern::cli

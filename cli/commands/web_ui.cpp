@@ -12,12 +12,10 @@
 namespace tern::cli {
 namespace {
 
-bool is_local(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
-
 // Whoever reaches the page can start programs, so that it is open to this machine alone, or to those who have the key.
 void require_key(const Arguments& arguments) {
   const std::string& host = arguments.string("host");
-  if (is_local(host) || arguments.has("api_key") || arguments.boolean("allow_anyone")) return;
+  if (is_loopback(host) || arguments.has("api_key") || arguments.boolean("allow_anyone")) return;
   throw Failure(usage_error(cat("--host ", host, " lets other machines start and stop runs here"),
                             "give --api_key KEY, which the page asks for, or --allow_anyone true"));
 }
@@ -43,7 +41,7 @@ int run_web_ui(const Arguments& arguments) {
   options.form = sft_form(options.output_dir);
   const std::string folder = options.output_dir.string();
   const std::string scheme = options.http.ssl_certfile.empty() ? "http://" : "https://";
-  const std::string host = is_local(options.http.host) ? "localhost" : options.http.host;
+  const std::string host = is_loopback(options.http.host) ? "localhost" : options.http.host;
   const auto server = server::WebUiServer::listen(std::move(options)).value();
   set_interrupt_line("");
   install_interrupt_handler();

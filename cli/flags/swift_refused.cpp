@@ -106,11 +106,8 @@ std::vector<AnswerRow> of_answering() {
        "write --val_dataset FILE#N"},
       {kRefused, "infer|deploy|rollout|eval|app", "a reranker's score is between 0 and 1",
        "reranker_use_activation=true"},
-      {kRefused, "app", "the server's address is one flag", "server_name=127.0.0.1", "use --host"},
-      {kRefused, "app", "the server's port is one flag", "server_port=7860", "use --port"},
       {kRefused, "app|web-ui", "no tunnel is opened to other machines", "share=false",
        "use a tunnel of your own to --port"},
-      {kRefused, "app", "the page chats with the model that it is served with", "base_url", "use --model"},
       {kRefused, "app", "the page is in English", "lang=en studio_title"},
   };
 }

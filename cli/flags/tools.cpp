@@ -384,6 +384,21 @@ constexpr Flag kPlan[] = {
      .computed = "what the device has",
      .range = "[1,inf)"},
 };
+constexpr Flag kApp[] = {
+    {.name = "host", .fallback = "127.0.0.1", .help = "address to listen on", .aliases = "server_name"},
+    {.name = "port",
+     .type = integer,
+     .fallback = "7860",
+     .help = "port to listen on; where it isn't given and taken, a free one",
+     .range = "[0,65535]",
+     .aliases = "server_port"},
+    {.name = "api_key", .help = "key that every request must send; with --base_url, that server's", .secret = true},
+    {.name = "base_url", .help = "chat with a server elsewhere, http://HOST:8000/v1, instead of a --model"},
+    {.name = "open_browser",
+     .type = boolean,
+     .fallback = "true",
+     .help = "open the page where there is a display and xdg-open"},
+};
 constexpr Flag kWebUi[] = {
     {.name = "host", .fallback = "127.0.0.1", .help = "address to listen on", .aliases = "server_name"},
     {.name = "port",
@@ -429,6 +444,7 @@ std::vector<FlagGroup> tool_groups() {
           {"doctor", "Report", kDoctor},
           {"selftest", "Cases", kSelftest},
           {"plan", "Device", kPlan},
+          {"app", "Page", kApp},
           {"web_ui", "Server", kWebUi}};
 }
 

@@ -1,6 +1,7 @@
 #include "server/runs/runs.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -21,6 +22,17 @@ using io::Json;
 constexpr std::size_t kLogPart = 1U << 20;
 constexpr std::size_t kOutputPart = 256U << 10;
 constexpr std::uint64_t kLargestArguments = 1U << 20;
+
+// What changes with a run's files: when each was written.
+std::string files_of(const fs::path& folder) {
+  std::string out;
+  for (const char* name : {"", "logging.jsonl", "args.json", kRunRecord, kRunOutput}) {
+    struct stat found {};
+    const bool there = ::stat((folder / name).c_str(), &found) == 0;
+    out += there ? cat(found.st_mtim.tv_sec, ".", found.st_mtim.tv_nsec, ":", found.st_size, " ") : "- ";
+  }
+  return out;
+}
 
 std::int64_t begun(const Json& run) {
   const Json* time = run.find("begun");
@@ -43,10 +55,20 @@ void Runs::take_statuses() {
   });
 }
 
+Json Runs::summary(const std::string& id) {
+  const std::string files = files_of(root_ / id);
+  const std::lock_guard lock(mutex_);
+  Kept& kept = kept_[id];
+  if (kept.files == files && lock_holder(root_ / id / ".lock") == 0) return kept.summary;
+  Json summary = summary_of(root_, id);
+  kept = summary["state"] == "running" ? Kept{} : Kept{files, summary};
+  return summary;
+}
+
 Json Runs::list() {
   take_statuses();
   std::vector<Json> runs;
-  for (const std::string& id : find_runs(root_)) runs.push_back(summary_of(root_, id));
+  for (const std::string& id : find_runs(root_)) runs.push_back(summary(id));
   std::ranges::stable_sort(runs, [](const Json& a, const Json& b) { return begun(a) > begun(b); });
   std::error_code error;
   Json out = Json::object();

@@ -43,10 +43,16 @@ class Runs {
 
  private:
   void take_statuses();  // of children that have ended
+  [[nodiscard]] io::Json summary(const std::string& id);
 
   std::filesystem::path root_;
   std::mutex mutex_;
   std::map<std::string, ProcessMark> children_;  // by id
+  struct Kept {
+    std::string files;  // as its files were
+    io::Json summary;
+  };
+  std::map<std::string, Kept> kept_;  // of runs that aren't going on: a page asks for all each second
 };
 
 }  // namespace tern::server

@@ -53,6 +53,8 @@ const std::map<std::string, std::string>& other_defaults() {
   static const std::map<std::string, std::string> table = {
       {"load_from_cache_file", "rows are kept by what they and the template are, so that an old cache is never taken"},
       {"optim", "transformers finds adamw_torch_fused as it runs, and that is AdamW"},
+      {"app host", "there it is of the server behind the page, which is one with it here"},
+      {"app port", "there it is of the server behind the page, which is one with it here"},
       {"warmup_steps", "none is the same as 0"},
       {"vllm_max_lora_rank", "the adapters that are named say it, and 16 is the least where others may be loaded"},
   };

@@ -236,6 +236,22 @@ TEST_F(StartedRuns, StopsOnlyWhatWasStartedHere) {
   EXPECT_THROW(runs_.stop("old", true), Failure);
 }
 
+// A list is asked for each second: what was found of a run holds until its files change.
+TEST_F(StartedRuns, AListKnowsWhatHasChanged) {
+  dir_.write("m/v0/logging.jsonl", lines({kRow1}));
+  EXPECT_EQ(run("m/v0")["state"], "failed");
+  EXPECT_EQ(run("m/v0")["step"], 1);
+  std::ofstream(dir_ / "m/v0/logging.jsonl", std::ios::app) << lines({kRow2});
+  EXPECT_EQ(run("m/v0")["step"], 2);
+  dir_.write("m/v0/checkpoint-2/x", "");
+  EXPECT_EQ(run("m/v0")["state"], "stopped");
+  const int fd = ::open((dir_ / "m/v0/.lock").c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_EQ(::flock(fd, LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(run("m/v0")["state"], "running");
+  ::close(fd);
+  EXPECT_EQ(run("m/v0")["state"], "stopped");
+}
+
 TEST_F(StartedRuns, SaysThatAProgramIsNotThere) {
   std::filesystem::create_directories(dir_ / "m");
   EXPECT_THROW((void)runs_.start({{"/nowhere/tern"}, "tern", dir_ / "m"}, {}), Failure);
