@@ -32,7 +32,7 @@ def test_runs_live(run):
     run.open(address(FIRST), height=1150)
     run.browser.wait(f"{LIVE} && {LINES} >= 6", what="six curves")
     equal(run.browser.run("[...document.querySelectorAll('.entry .badge')].map((e) => e.innerText)"), ["running", "ended", "stopped", "failed"], "states")
-    path = "document.querySelector('#run .line').getAttribute('d').split(/[ML]/).length - 1"
+    path = "document.querySelector('#run .line:not(.dashed)').getAttribute('d').split(/[ML]/).length - 1"
     before, step = run.browser.run(path), int(tile(run, "Step").split()[0])
     run.browser.wait(f"({path}) > {before} + 10", what="the curve to grow")
     expect(int(tile(run, "Step").split()[0]) > step, "the step stands still")
