@@ -68,6 +68,9 @@ struct PagedCase {
 };
 [[nodiscard]] PagedCase paged_case(CaseBuilder& b, const PagedRows& rows);
 
+// Of attention_paged: block 0 of the caches, which unused entries of a table name, can't be read unseen.
+void hide_block_0(CaseBuilder& b);
+
 // Rows of decoding with many keys, `variant.split` of them (see split_recipes.cpp), of both forwards.
 inline constexpr int kSplitCases = 7;
 void make_split_attention(CaseBuilder& b);

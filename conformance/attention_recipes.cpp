@@ -160,10 +160,11 @@ void make_attention_paged(CaseBuilder& b) {
   const auto [cu_q, max_blocks, blocks, table, lens] = paged_case(b, {size.sequences, rows, size.history, longest});
   b.attrs(attention_attrs<tern_attention_paged_attrs>(size, option, longest));
   b.real(TERN_ATTENTION_PAGED_Q, b.variant().in, {size.rows, size.heads, size.head_dim}, 0);
-  b.real(TERN_ATTENTION_PAGED_K_CACHE, b.key_dtype(), {blocks, block, size.kv_heads, size.head_dim});
-  b.real(TERN_ATTENTION_PAGED_V_CACHE, b.key_dtype(), {blocks, block, size.kv_heads, size.value_dim});
-  b.make_unreadable(TERN_ATTENTION_PAGED_K_CACHE);  // block 0, which unused entries of the table name
-  b.make_unreadable(TERN_ATTENTION_PAGED_V_CACHE);
+  b.cached(TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_K_SCALE, b.key_dtype(),
+           {blocks, block, size.kv_heads, size.head_dim});
+  b.cached(TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_V_SCALE, b.key_dtype(),
+           {blocks, block, size.kv_heads, size.value_dim});
+  hide_block_0(b);
   b.counted(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, kSequencesSlot, 0, max_blocks);
   b.counted(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, cu_q, kBoundsSlot, cu_q.back());
   b.counted(TERN_ATTENTION_PAGED_KV_LENS, lens, kSequencesSlot, 0);
@@ -181,7 +182,7 @@ constexpr int kOptionCount = static_cast<int>(kOptions.size());
 constexpr Recipe kRecipes[] = {
     {TERN_OP_ATTENTION, kCount, kOptionCount, kUsual | kForward, make_attention},
     {TERN_OP_ATTENTION_BACKWARD, kCount, kOptionCount, kUsual | kAccumulates | kReduces, make_attention_backward},
-    {TERN_OP_ATTENTION_PAGED, kCount, kOptionCount, kUsual | kForward, make_attention_paged},
+    {TERN_OP_ATTENTION_PAGED, kCount, kOptionCount, kUsual | kForward | kCodes, make_attention_paged},
 };
 
 }  // namespace
@@ -196,6 +197,12 @@ std::vector<std::int64_t> cumulative(CaseBuilder& b, std::int64_t parts, std::in
   std::sort(out.begin(), out.end());
   if (b.random().below(3) != 0) out.back() = total;
   return out;
+}
+
+void hide_block_0(CaseBuilder& b) {
+  for (const int arg : {TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_V_CACHE}) b.make_unreadable(arg);
+  if (!b.has_codes()) return;
+  for (const int arg : {TERN_ATTENTION_PAGED_K_SCALE, TERN_ATTENTION_PAGED_V_SCALE}) b.make_unreadable(arg);
 }
 
 std::vector<std::int64_t> shuffled_blocks(CaseBuilder& b, std::int64_t count) {

@@ -35,6 +35,14 @@ void fill_numbers(CaseBuilder& b, const AttentionSize& size, const std::vector<s
   b.integers(TERN_KV_WRITE_SLOTS, TERN_I32, {size.rows}, slots, 0);
 }
 
+// Keys or values of this step.
+void fill_rows(CaseBuilder& b, int arg, const CaseBuilder::Shape& shape) {
+  if (!b.has_codes() || b.variant().special != 0) return b.real(arg, b.variant().in, shape, 0);
+  CaseBuilder::Shape valid = shape;
+  valid[0] = b.count_of(0, shape[0]);
+  b.values(arg, b.variant().in, shape, b.wide_terms(valid), 0);
+}
+
 void make_kv_write(CaseBuilder& b) {
   const AttentionSize& size = kAttentionSizes[static_cast<std::size_t>(b.variant().size)];
   const std::int64_t rows = b.count_for(size.rows);
@@ -53,14 +61,15 @@ void make_kv_write(CaseBuilder& b) {
   // options: keys and values; the same, of which what comes first gets the NaN; keys alone; numbers that are copied
   const bool values_first = b.variant().option == 1;
   const bool has_values = b.variant().option != 2;
-  if (values_first) b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
-  b.real(TERN_KV_WRITE_K, b.variant().in, {size.rows, size.kv_heads, size.head_dim}, 0);
-  if (!values_first && has_values) {
-    b.real(TERN_KV_WRITE_V, b.variant().in, {size.rows, size.kv_heads, size.value_dim}, 0);
-  }
+  if (values_first) fill_rows(b, TERN_KV_WRITE_V, {size.rows, size.kv_heads, size.value_dim});
+  fill_rows(b, TERN_KV_WRITE_K, {size.rows, size.kv_heads, size.head_dim});
+  if (!values_first && has_values) fill_rows(b, TERN_KV_WRITE_V, {size.rows, size.kv_heads, size.value_dim});
   b.integers(TERN_KV_WRITE_SLOTS, TERN_I32, {size.rows}, slots, 0);
-  b.real(TERN_KV_WRITE_K_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.head_dim});
-  if (has_values) b.real(TERN_KV_WRITE_V_CACHE, b.variant().out, {blocks, block, size.kv_heads, size.value_dim});
+  b.cached(TERN_KV_WRITE_K_CACHE, TERN_KV_WRITE_K_SCALE, b.variant().out,
+           {blocks, block, size.kv_heads, size.head_dim});
+  if (!has_values) return;
+  b.cached(TERN_KV_WRITE_V_CACHE, TERN_KV_WRITE_V_SCALE, b.variant().out,
+           {blocks, block, size.kv_heads, size.value_dim});
 }
 
 // lse of `size`'s rows: some see no key.
@@ -96,7 +105,7 @@ constexpr int kCount = static_cast<int>(kAttentionSizes.size());
 
 constexpr Recipe kRecipes[] = {
     // The last size differs from the one before in its chunks alone, of which a cache knows nothing.
-    {TERN_OP_KV_WRITE, kCount - 1, 5, kUsual | kMixed, make_kv_write},
+    {TERN_OP_KV_WRITE, kCount - 1, 5, kUsual | kMixed | kCodes, make_kv_write},
     {TERN_OP_SINK_SCALE, kCount, 2, kUsual | kMixed | kRows, make_sink_scale},
     {TERN_OP_SINK_SCALE_BACKWARD, kCount, 1, kDtypes | kLayouts | kDynamic | kAccumulates | kReduces,
      make_sink_scale_backward},

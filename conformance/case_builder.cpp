@@ -9,6 +9,7 @@
 #include "base/half.h"
 #include "base/nf4.h"
 #include "base/strings.h"
+#include "ops/ref/cache_codes.h"
 #include "ops/ref/packing_blocks.h"
 
 namespace tern::conformance {
@@ -48,6 +49,7 @@ std::string label_of(const Variant& v) {
   std::string out = v.split == 0 ? cat("size ", v.size, ", option ", v.option) : cat("split decode ", v.split);
   out += cat(", ", dtype_name(v.in));
   if (v.out != v.in) out += cat(" to ", dtype_name(v.out));
+  if (v.codes != TERN_F32) out += cat(", a cache in ", dtype_name(v.codes));
   if (v.narrow_keys) out += ", keys and values in bf16";
   if (v.layout == Layout::padded_rows) out += ", padded rows";
   if (v.layout == Layout::inner_stride) out += ", inner stride";
@@ -130,6 +132,44 @@ void CaseBuilder::values(int arg, tern_dtype dtype, const Shape& shape, const st
   valid.desc = cut(at(arg).desc, case_.counts);
   valid.real = elements;
   fill(at(arg), valid, tail);
+}
+
+std::vector<double> CaseBuilder::wide_terms(const Shape& shape) {
+  const auto dim = static_cast<std::size_t>(std::max<std::int64_t>(shape.back(), 1));
+  std::vector<double> out(static_cast<std::size_t>(num_elements(make_desc(TERN_F32, shape))));
+  double size = 1.0;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (i % dim == 0) size = random_.below(8) == 0 ? 0.0 : std::ldexp(1.0, static_cast<int>(random_.below(12)) - 8);
+    out[i] = random_.term() * size * std::ldexp(1.0, -static_cast<int>(random_.below(4) * random_.below(4)));
+  }
+  return out;
+}
+
+void CaseBuilder::cached(int arg, int scale, tern_dtype dtype, const Shape& shape) {
+  if (!has_codes()) return real(arg, dtype, shape);
+  cached(arg, scale, dtype, shape, wide_terms(shape));
+}
+
+void CaseBuilder::cached(int arg, int scale, tern_dtype dtype, const Shape& shape,
+                         const std::vector<double>& elements) {
+  if (!has_codes()) return values(arg, dtype, shape, elements);
+  ops::ref::Tensor codes;
+  codes.desc = at(arg).desc = lay_out(variant_.codes, shape, -1, 0, false);
+  std::vector<double> scales;
+  const auto dim = static_cast<std::size_t>(shape.back());
+  for (std::size_t row = 0; row < elements.size(); row += dim) {
+    scales.push_back(ops::ref::row_scale(variant_.codes, std::span(elements).subspan(row, dim)));
+    for (std::size_t i = row; i < row + dim; ++i) {
+      const double code = ops::ref::row_code(variant_.codes, elements[i], scales.back());
+      if (variant_.codes == TERN_I8) codes.integer.push_back(static_cast<std::int64_t>(code));
+      if (variant_.codes != TERN_I8) codes.real.push_back(code);
+    }
+  }
+  if (variant_.special != 0 && !scales.empty()) {
+    scales[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(scales.size())))] = std::nan("");
+  }
+  fill(at(arg), codes);
+  values(scale, TERN_F32, Shape(shape.begin(), shape.end() - 1), scales);
 }
 
 void CaseBuilder::integers(int arg, tern_dtype dtype, const Shape& shape, const std::vector<std::int64_t>& elements,

@@ -39,7 +39,8 @@ struct Variant {
   int option = 0;  // which of the op's attributes and optional arguments
   tern_dtype in = TERN_F32;
   tern_dtype out = TERN_F32;
-  bool narrow_keys = false;  // of attention: keys and values are bf16 beside queries in `in`, as over a cache
+  bool narrow_keys = false;     // of attention: keys and values are bf16 beside queries in `in`, as over a cache
+  tern_dtype codes = TERN_F32;  // of a cache in 8 bits: i8 or f8_e4m3
   Layout layout = Layout::contiguous;
   bool accumulate = false;
   Accumulate which = Accumulate::all;
@@ -81,9 +82,21 @@ class CaseBuilder {
   // least; else all.
   std::int64_t count_for(std::int64_t capacity, int slot = 0, std::int64_t least = 0);
 
+  // What it said before: the valid part of a capacity.
+  [[nodiscard]] std::int64_t count_of(int slot, std::int64_t capacity) const {
+    return variant_.dynamic ? case_.counts[static_cast<std::size_t>(slot_of(slot))] : capacity;
+  }
+
   using Shape = std::vector<std::int64_t>;
   // `dynamic_dim`: which dimension is cut where the variant is dynamic.
   void real(int arg, tern_dtype dtype, const Shape& shape, int dynamic_dim = -1, int slot = 0);
+  // Rows of a cache [..., dim] in `dtype` or, where the variant has codes, as these with scales at `scale`. The rows
+  // are of any size then, some of them zeros, and in a case of specials one is NaN.
+  void cached(int arg, int scale, tern_dtype dtype, const Shape& shape);
+  void cached(int arg, int scale, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements);
+  // Terms of any size, and rows of zeros.
+  [[nodiscard]] std::vector<double> wide_terms(const Shape& shape);
+  [[nodiscard]] bool has_codes() const { return variant_.codes != TERN_F32; }
   // Elements in logical order of the valid part; the rest is `tail`, finite junk, or NaN where anything may stand
   // there.
   void values(int arg, tern_dtype dtype, const Shape& shape, const std::vector<double>& elements, int dynamic_dim = -1,

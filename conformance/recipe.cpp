@@ -11,9 +11,9 @@ namespace {
 
 std::vector<Recipe> collect() {
   std::vector<Recipe> all;
-  for (auto part : {element_recipes(), adapter_recipes(), product_recipes(), layer_recipes(), attention_recipes(),
-                    cache_recipes(), expert_recipes(), recurrent_recipes(), head_recipes(), index_recipes(),
-                    optimizer_recipes()}) {
+  for (auto part :
+       {element_recipes(), adapter_recipes(), product_recipes(), layer_recipes(), attention_recipes(), cache_recipes(),
+        expert_recipes(), recurrent_recipes(), head_recipes(), index_recipes(), optimizer_recipes()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   std::sort(all.begin(), all.end(), [](const Recipe& a, const Recipe& b) { return a.op < b.op; });
@@ -46,6 +46,40 @@ void add_narrow_keys(const Recipe& recipe, std::vector<Variant>& out) {
   out.push_back({.size = 1, .option = 1, .narrow_keys = true, .dynamic = true});
   out.push_back({.size = recipe.sizes - 1, .narrow_keys = true, .needs = TERN_NEED_ROW_INVARIANT});
   for (const int split : {1, 4, 5}) out.push_back({.narrow_keys = true, .split = split});
+}
+
+// A cache in 8 bits, of each dtype: sizes in turn with the first two options, further options, layouts, counts,
+// specials and needs; then rows of decoding.
+void add_codes(const Recipe& recipe, std::vector<Variant>& out) {
+  const bool splits = (recipe.features & kSplits) != 0;
+  const int options = splits ? recipe.options : 3;  // kv_write's others are of integers
+  for (const tern_dtype codes : {TERN_I8, TERN_F8_E4M3}) {
+    const int odd = codes == TERN_I8 ? 0 : 1;
+    const auto add = [&](Variant variant) {
+      variant.codes = codes;
+      variant.out = variant.in;
+      out.push_back(variant);
+    };
+    for (int size = 0; size < recipe.sizes; ++size) add({.size = size, .option = (size + odd) % 2});
+    for (int option = 2; option < options; ++option) add({.size = (option + odd) % 3, .option = option});
+    for (const tern_dtype in : {TERN_BF16, TERN_F16}) {
+      for (const int size : {1, 2, 6, recipe.sizes - 1}) add({.size = size, .option = odd, .in = in});
+    }
+    add({.size = 1, .option = odd, .layout = Layout::padded_rows});
+    add({.size = 2, .layout = Layout::inner_stride});
+    add({.size = recipe.sizes - 1, .layout = Layout::padded_rows});
+    add({.size = 1, .option = 1, .dynamic = true});
+    add({.size = 2, .dynamic = true, .high_slots = true});
+    for (const int size : {0, 1, 2}) add({.size = size, .option = odd, .special = 1 + size % 2});
+    add({.size = 1, .needs = TERN_NEED_DETERMINISTIC});
+    if (!splits) continue;
+    for (const int size : {1, 6, recipe.sizes - 1}) {
+      add({.size = size, .option = odd, .in = TERN_BF16, .needs = TERN_NEED_ROW_INVARIANT});
+    }
+    add({.size = recipe.sizes - 1, .needs = TERN_NEED_ROW_INVARIANT});
+    for (const int split : {1, 4, 5}) add({.split = split});
+    add({.in = TERN_BF16, .split = 2});
+  }
 }
 
 // Every size and option in each dtype, then each feature on one middling size.
@@ -121,6 +155,7 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
   }
   if (has(kSplits)) add_splits(out);
   if (has(kNarrowKeys)) add_narrow_keys(recipe, out);
+  if (has(kCodes)) add_codes(recipe, out);
   return out;
 }
 

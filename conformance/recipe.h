@@ -21,6 +21,7 @@ enum Feature : std::uint32_t {
   kReduces = 512,      // deterministic can be told from not
   kSplits = 1024,      // keys of a row can be cut into partitions
   kNarrowKeys = 2048,  // keys and values may be narrower than queries
+  kCodes = 4096,       // keys and values may lie in a cache in 8 bits
 };
 
 struct Recipe {

@@ -203,10 +203,10 @@ void make_split_attention_paged(CaseBuilder& b) {
   const CaseBuilder::Shape cache = {blocks, block, of.kv_heads, of.head_dim};
   put_attrs<tern_attention_paged_attrs>(b);
   b.values(TERN_ATTENTION_PAGED_Q, b.variant().in, {split.capacity, of.heads, of.head_dim}, queries(b, split.rows), 0);
-  b.values(TERN_ATTENTION_PAGED_K_CACHE, b.key_dtype(), cache, k);
-  b.values(TERN_ATTENTION_PAGED_V_CACHE, b.key_dtype(), cache, terms(b, blocks * block * width));
-  b.make_unreadable(TERN_ATTENTION_PAGED_K_CACHE);
-  b.make_unreadable(TERN_ATTENTION_PAGED_V_CACHE);
+  b.cached(TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_K_SCALE, b.key_dtype(), cache, k);
+  b.cached(TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_V_SCALE, b.key_dtype(), cache,
+           terms(b, blocks * block * width));
+  hide_block_0(b);
   b.counted(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, kSequencesSlot, 0, blocks_of(kLongest));
   b.counted(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, cu_q, kBoundsSlot, cu_q.back());
   b.counted(TERN_ATTENTION_PAGED_KV_LENS, split.len_k, kSequencesSlot, 0);

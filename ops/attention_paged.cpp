@@ -11,9 +11,20 @@
 namespace tern::ops {
 namespace {
 
+std::string check_scales(Args args) {
+  const bool k = has_scales(args[TERN_ATTENTION_PAGED_K_CACHE].dtype);
+  const bool v = has_scales(args[TERN_ATTENTION_PAGED_V_CACHE].dtype);
+  const auto is_there = [&](int arg) { return is_present(args[static_cast<std::size_t>(arg)]); };
+  return first_problem(
+      require(k == v, "v_cache: expected 8 bits if k_cache has them, and floats otherwise"),
+      require(is_there(TERN_ATTENTION_PAGED_K_SCALE) == k && is_there(TERN_ATTENTION_PAGED_V_SCALE) == v,
+              "k_scale, v_scale: expected some if the caches are of 8 bits, and none otherwise"));
+}
+
 std::string check(Args args, AttrBytes bytes) {
   const TensorDesc& cache = args[TERN_ATTENTION_PAGED_K_CACHE];
-  return first_problem(check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_PAGED_Q].shape[1],
+  return first_problem(check_scales(args),
+                       check_attention(unpack_attrs<tern_attention_attrs>(bytes), args[TERN_ATTENTION_PAGED_Q].shape[1],
                                        cache.shape[2], args[TERN_ATTENTION_PAGED_MASK]),
                        require(cache.shape[1] >= 1, "k_cache: expected a block_size of at least 1"));
 }
@@ -36,9 +47,11 @@ double flops(const CallDesc& call, HostArrays lengths) {
 
 // Of the caches, the keys and values of these sequences.
 double bytes(const CallDesc& call, int arg, HostArrays lengths) {
-  if (arg != TERN_ATTENTION_PAGED_K_CACHE && arg != TERN_ATTENTION_PAGED_V_CACHE) {
+  if (arg != TERN_ATTENTION_PAGED_K_CACHE && arg != TERN_ATTENTION_PAGED_V_CACHE &&
+      arg != TERN_ATTENTION_PAGED_K_SCALE && arg != TERN_ATTENTION_PAGED_V_SCALE) {
     return each_argument_once(call, arg, lengths);
   }
+  if (!is_present(call[arg])) return 0;
   const auto slots = static_cast<double>(std::max<std::int64_t>(call[arg].shape[0] * call[arg].shape[1], 1));
   return whole_bytes(call, arg) / slots * cached_keys(lengths);
 }
@@ -70,6 +83,8 @@ AttentionOut attention_paged(Emitter& emitter, Value q, const KvCache& cache, co
       .in(TERN_ATTENTION_PAGED_KV_LENS, lengths.kv_lens)
       .in(TERN_ATTENTION_PAGED_SINKS, options.sinks)
       .in(TERN_ATTENTION_PAGED_MASK, options.mask)
+      .in(TERN_ATTENTION_PAGED_K_SCALE, cache.k_scale)
+      .in(TERN_ATTENTION_PAGED_V_SCALE, cache.v_scale)
       .out(TERN_ATTENTION_PAGED_OUT,
            rows_like(make_desc(options.out, {query.shape[0], query.shape[1], emitter.desc(cache.v).shape[3]}), query));
   if (options.keep_lse) {

@@ -10,7 +10,10 @@
 //   sinks, mask and empty rows as in attention: mask[q row, j] is of key j of the sequence, its history included.
 //   Unused entries of the table name any block. They and memory of the caches beyond kv_lens are not read, and nobody's
 //   keys lie in block 0 (kv_write.h).
-// Dtypes: float; fp32 inside; p may be rounded to q's dtype before the product with v.
+// Caches of i8 or f8_e4m3 hold codes: a key or value is its code times the scale of its row and head, k_scale and
+//   v_scale [blocks, block_size, kv_heads] f32, as kv_write made them. Codes are finite; a scale may be NaN.
+// Dtypes: float; fp32 inside; p, or p times the scale of its value, may be rounded to q's dtype before the product with
+//   v.
 // Decoding is told from prefill by max_seqlen_q alone.
 // Aliasing: none. Determinism: a fixed order where asked. Row invariant where asked.
 // Backward: none. Decomposition: as attention.
@@ -22,9 +25,14 @@
 namespace tern::ops {
 
 struct KvCache {
-  Value k;  // [blocks, block_size, kv_heads, head_dim]
-  Value v;  // [blocks, block_size, kv_heads, value_dim]
+  Value k;             // [blocks, block_size, kv_heads, head_dim]
+  Value v;             // [blocks, block_size, kv_heads, value_dim]
+  Value k_scale = {};  // [blocks, block_size, kv_heads] f32, where the cache is of 8 bits; else absent
+  Value v_scale = {};
 };
+// Whether floats are kept in a cache of this dtype as codes over a scale for each row of a head (ops/kv_write.h).
+[[nodiscard]] constexpr bool has_scales(tern_dtype cache) { return cache == TERN_I8 || cache == TERN_F8_E4M3; }
+
 struct PagedLengths {
   Value block_table;   // [sequences, max_blocks] i32
   Value cu_seqlens_q;  // [sequences + 1] i32

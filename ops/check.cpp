@@ -68,6 +68,8 @@ bool dtype_allowed(Dtypes allowed, tern_dtype dtype) {
       return dtype >= 0 && dtype < TERN_DTYPE_COUNT;
     case Dtypes::floating:
       return dtype == TERN_F32 || dtype == TERN_F16 || dtype == TERN_BF16;
+    case Dtypes::cached:
+      return dtype_allowed(Dtypes::floating, dtype) || dtype == TERN_I8 || dtype == TERN_F8_E4M3;
     case Dtypes::f32:
       return dtype == TERN_F32;
     case Dtypes::i32:

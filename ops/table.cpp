@@ -291,8 +291,8 @@ constexpr OpSpec kTable[] = {
      kAttentionBackward, kAttentionAttrs},
     {24,
      "kv_write",
-     "k_cache[slot] = k, v_cache[slot] = v; floats rounded to the cache's dtype, others copied; block 0 takes rows of "
-     "padding, and nobody reads it",
+     "k_cache[slot] = k, v_cache[slot] = v; floats rounded to the cache's dtype, i8 and f8_e4m3 over a scale for each "
+     "row and head, others copied; block 0 takes rows of padding, and nobody reads it",
      kKvWrite,
      {}},
     {25, "attention_paged",
@@ -455,7 +455,8 @@ int OpSpec::num_lengths() const {
 }
 
 std::string_view name_of(Dtypes dtypes) {
-  constexpr std::array<std::string_view, 9> kNames = {"any", "as x", "float", "f32", "i32", "i64", "u8", "u32", "bool"};
+  constexpr std::array<std::string_view, 10> kNames = {"any", "as x", "float", "cached", "f32",
+                                                       "i32", "i64",  "u8",    "u32",    "bool"};
   return kNames.at(static_cast<std::size_t>(dtypes));
 }
 

@@ -30,6 +30,7 @@ enum class Dtypes {
   any,
   as_x,      // any, and that of the argument x
   floating,  // f32, f16 or bf16
+  cached,    // those, or i8 or f8_e4m3 with scales beside
   f32,
   i32,
   i64,
@@ -37,7 +38,7 @@ enum class Dtypes {
   u32,
   boolean,  // TERN_BOOL
 };
-[[nodiscard]] std::string_view name_of(Dtypes dtypes);  // "any", "as x", "float", "f32", "bool"
+[[nodiscard]] std::string_view name_of(Dtypes dtypes);  // "any", "as x", "float", "cached", "f32", "bool"
 [[nodiscard]] constexpr bool is_integer(Dtypes dtypes) { return dtypes >= Dtypes::i32; }
 
 struct ArgSpec {

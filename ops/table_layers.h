@@ -33,14 +33,13 @@ inline constexpr AttrSpec kLoraShrinkAttrs[] = {{"rate", F, "share dropped, in [
                                                 {"site", I, "which dropout of the model, as in dropout"},
                                                 {"alpha", F, "factor of the product"}};
 
-inline constexpr ArgSpec kLoraShrinkBackward[] = {
-    {"dh", input, "[rows, rank]", floating},
-    {"x", input, "[rows, in]", floating},
-    {"a", input, "[rank, in]", floating},
-    {"keys", input, "[rows]; absent: nothing is dropped", i64, kOptional},
-    {"mask", input, "[rows, in], 1 keeps", u8, kOptional},
-    {"dx", output, "[rows, in]", floating, kOptional | kAccumulate},
-    {"da", output, "[rank, in]", f32, kOptional | kAccumulate}};
+inline constexpr ArgSpec kLoraShrinkBackward[] = {{"dh", input, "[rows, rank]", floating},
+                                                  {"x", input, "[rows, in]", floating},
+                                                  {"a", input, "[rank, in]", floating},
+                                                  {"keys", input, "[rows]; absent: nothing is dropped", i64, kOptional},
+                                                  {"mask", input, "[rows, in], 1 keeps", u8, kOptional},
+                                                  {"dx", output, "[rows, in]", floating, kOptional | kAccumulate},
+                                                  {"da", output, "[rank, in]", f32, kOptional | kAccumulate}};
 inline constexpr AttrSpec kLoraShrinkBackwardAttrs[] = {
     {"rate", F, "as forward"}, {"site", I, "as forward"}, {"alpha", F, "as forward"}};
 
@@ -136,19 +135,23 @@ inline constexpr ArgSpec kKvWrite[] = {
     {"v", input, "[rows, kv_heads, value_dim]", any, kOptional},
     {"slots", input, "[rows]: block * block_size + offset; padding: in block 0", i32},
     {"k_cache", state, "[blocks, block_size, kv_heads, head_dim]", any},
-    {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]; present iff v is", any, kOptional}};
+    {"v_cache", state, "[blocks, block_size, kv_heads, value_dim]; present iff v is", any, kOptional},
+    {"k_scale", state, "[blocks, block_size, kv_heads]; present iff floats are kept in 8 bits", f32, kOptional},
+    {"v_scale", state, "[blocks, block_size, kv_heads]; present iff k_scale and v are", f32, kOptional}};
 
 inline constexpr ArgSpec kAttentionPaged[] = {
     {"q", input, "[q_rows, heads, head_dim]", floating},
-    {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", floating},
-    {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", floating},
+    {"k_cache", input, "[blocks, block_size, kv_heads, head_dim]", cached},
+    {"v_cache", input, "[blocks, block_size, kv_heads, value_dim]", cached},
     {"block_table", input, "[sequences, max_blocks]: unused entries name any block", i32},
     {"cu_seqlens_q", input, "[sequences + 1]", i32, kLengths},
     {"kv_lens", input, "[sequences], this step's rows included", i32, kLengths},
     {"sinks", input, "[heads]", f32, kOptional},
     {"mask", input, "[q_rows, mask_keys]: 1 shows row i key j of its sequence", boolean, kOptional},
     {"out", output, "[q_rows, heads, value_dim]", floating},
-    {"lse", output, "[q_rows, heads]", f32, kOptional}};
+    {"lse", output, "[q_rows, heads]", f32, kOptional},
+    {"k_scale", input, "[blocks, block_size, kv_heads]; present iff the caches are i8 or f8_e4m3", f32, kOptional},
+    {"v_scale", input, "[blocks, block_size, kv_heads]; present iff k_scale is", f32, kOptional}};
 
 inline constexpr ArgSpec kIndexTopkMask[] = {
     {"q", input, "[q_rows, index_heads, index_dim]", floating},

@@ -44,7 +44,7 @@ Sums sums_of(const Forward& f, float* at, std::int64_t head) {
 // Rows [first, ...) of a head that lie a stride apart, no more than `most`.
 StoredRows rows_from(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count,
                      std::int64_t dim) {
-  return {rows.dtype, rows.at(first, head), rows.stride_row * dtype_size(rows.dtype), count, dim};
+  return {rows.dtype, rows.at(first, head), rows.stride_row * rows.element_bytes(), count, dim};
 }
 
 // fn(first, count) for pieces of [begin, end) whose rows lie a stride apart and whose heads follow each other.
@@ -73,9 +73,17 @@ void run_keys(const Forward& f, const QueryTile* tiles, const KeyBlock& block, f
                     kKeyBlock);
     }
   });
+  BlockScales scales;
   for (std::int64_t h = 0; h < g.kv_heads; ++h) {
     const HeadSpace head = head_space(f, mine, h);
+    if (keys.scales != nullptr) {
+      const std::int64_t at = block.begin - block.k0, n = block.end - block.begin;
+      read_scales(keys, h, block.begin, n, scales.keys + at);
+      read_scales(values, h, block.begin, n, scales.values + at);
+    }
+    scale_keys(f, keys, block, scales.keys, rows, head.scores, kKeyBlock);
     weights_of_block(f, tiles[h], block, head.stats, head.scores, kKeyBlock);
+    scale_keys(f, values, block, scales.values, rows, head.scores, kKeyBlock);
     std::fill_n(head.block_out, rows * ld, 0.0F);
   }
   for_chunks(values, block.begin, block.end, [&](std::int64_t first, std::int64_t n) {

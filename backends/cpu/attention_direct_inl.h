@@ -14,6 +14,8 @@ namespace {
 template <typename V, tern_dtype Dtype>
 inline __attribute__((always_inline)) typename V::F stored(const std::byte* row, std::int64_t i) {
   if constexpr (Dtype == TERN_F32) return V::load(reinterpret_cast<const float*>(row) + i);
+  if constexpr (Dtype == TERN_I8) return V::load_i8(reinterpret_cast<const std::int8_t*>(row) + i);
+  if constexpr (Dtype == TERN_F8_E4M3) return V::load_e4m3(reinterpret_cast<const std::uint8_t*>(row) + i);
   const auto* narrow = reinterpret_cast<const std::uint16_t*>(row) + i;
   if constexpr (Dtype == TERN_BF16) return V::load_bf16(narrow);
   return V::load_f16(narrow);
@@ -99,6 +101,8 @@ void for_few_rows(tern_dtype dtype, std::int64_t rows, const Fn& fn) {
   };
   if (dtype == TERN_F32) return with.template operator()<TERN_F32>();
   if (dtype == TERN_BF16) return with.template operator()<TERN_BF16>();
+  if (dtype == TERN_I8) return with.template operator()<TERN_I8>();
+  if (dtype == TERN_F8_E4M3) return with.template operator()<TERN_F8_E4M3>();
   with.template operator()<TERN_F16>();
 }
 

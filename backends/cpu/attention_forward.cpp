@@ -48,6 +48,18 @@ Unclean take_unclean_values(const Forward& f, const QueryTile& tile, std::int64_
   return unclean;
 }
 
+// The same of a cache in 8 bits, whose codes are finite: their scales become 0.
+Unclean take_unclean_scales(const Forward& f, const KeyBlock& block, float* scales) {
+  Unclean unclean;
+  for (std::int64_t key = block.begin; key < block.end; ++key) {
+    float& scale = scales[key - block.k0];
+    if (std::isfinite(scale)) continue;
+    unclean.emplace_back(key, std::vector<float>(static_cast<std::size_t>(f.geometry.value_dim), scale));
+    scale = 0;
+  }
+  return unclean;
+}
+
 // Adds them to the rows that do see them; `scores` are of keys from k0 on.
 void add_unclean_values(const Forward& f, const QueryTile& tile, const Unclean& unclean, std::int64_t k0,
                         const float* scores, float* out) {
@@ -119,6 +131,13 @@ void weights_of_block(const Forward& f, const QueryTile& tile, const KeyBlock& b
   }
 }
 
+void scale_keys(const Forward& f, const HeadRows& of, const KeyBlock& block, const float* scales, std::int64_t rows,
+                float* scores, std::int64_t ld) {
+  if (of.scales == nullptr) return;
+  const std::int64_t first = block.begin - block.k0;
+  for (std::int64_t r = 0; r < rows; ++r) f.rows.mul(scores + r * ld + first, scales + first, block.end - block.begin);
+}
+
 void run_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, float* mine) {
   const Geometry& g = f.geometry;
   const std::int64_t nr = f.format.kernels->nr, n = block.end - block.begin, width = panel_rows(f, tile);
@@ -126,14 +145,20 @@ void run_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, f
   float* scratch = mine + f.space.scratch;
   const auto words = [mine](std::int64_t at) { return reinterpret_cast<std::uint32_t*>(mine + at); };
   const auto sequence = static_cast<std::size_t>(tile.sequence);
-  pack_rows_outer(f.format, f.keys[sequence], tile.kv_head, block.begin, n, g.head_dim, nr, words(f.space.k), gathered,
-                  scratch);
-  pack_rows_k(f.format, f.values[sequence], tile.kv_head, block.begin, n, g.value_dim, nr, words(f.space.v), gathered,
-              scratch);
+  const HeadRows &keys = f.keys[sequence], &values = f.values[sequence];
+  pack_rows_outer(f.format, keys, tile.kv_head, block.begin, n, g.head_dim, nr, words(f.space.k), gathered, scratch);
+  pack_rows_k(f.format, values, tile.kv_head, block.begin, n, g.value_dim, nr, words(f.space.v), gathered, scratch);
   const LeftRows queries = queries_of(f, tile, mine);
   const std::int64_t key_panel = nr * f.format.steps(g.head_dim), value_panel = nr * f.format.steps(n);
   float* scores = mine + f.space.scores;  // column c is key k0 + c, whatever `begin` is
   Unclean unclean;
+  BlockScales scales;
+  if (keys.scales != nullptr) {
+    const std::int64_t at = block.begin - block.k0;
+    read_scales(keys, tile.kv_head, block.begin, n, scales.keys + at);
+    read_scales(values, tile.kv_head, block.begin, n, scales.values + at);
+    unclean = take_unclean_scales(f, block, scales.values);
+  }
   for (std::int64_t first = 0; first < tile.count; first += f.space.strip) {
     const QueryTile strip{tile.sequence, tile.kv_head, tile.first + first, std::min(f.space.strip, tile.count - first)};
     const RowStats stats(mine + f.space.stats + first, f.space.rows);
@@ -148,7 +173,9 @@ void run_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, f
                       .c = seen_scores,
                       .ldc = kKeyBlock,
                       .n = columns});
+    scale_keys(f, keys, seen, scales.keys, strip.count, scores, kKeyBlock);
     weights_of_block(f, strip, seen, stats, scores, kKeyBlock);
+    scale_keys(f, values, seen, scales.values, strip.count, scores, kKeyBlock);
     const LeftRows weights{f.format, strip.count, columns, std::min(width, strip.count), words(f.space.p)};
     weights.pack(seen_scores, kKeyBlock, scratch);
     const LeftRows::Product product{.first = 0,
@@ -159,7 +186,7 @@ void run_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, f
                                     .ldc = f.space.value_ld,
                                     .n = g.value_dim};
     weights.multiply(product);
-    if (unclean.empty() && !f.rows.finite(out, strip.count * f.space.value_ld)) {
+    if (unclean.empty() && values.scales == nullptr && !f.rows.finite(out, strip.count * f.space.value_ld)) {
       unclean = take_unclean_values(f, tile, block.begin, n, words(f.space.v));
       weights.multiply(product);
     }
@@ -371,7 +398,9 @@ ForwardSpace forward_space(const PanelFormat& format, std::int64_t kv_heads, std
 }
 
 bool forward_supports(const PlanDesc& desc, const ForwardPlaces& places, std::string& reason) {
-  return check_attention({desc.arg(0), desc.arg(1), desc.arg(2), desc.arg(places.mask), places.kv_rank}, reason) &&
+  const bool has_codes = places.has_codes;
+  return check_attention({desc.arg(0), desc.arg(1), desc.arg(2), desc.arg(places.mask), places.kv_rank, has_codes},
+                         reason) &&
          check_outputs(desc, places, reason);
 }
 

@@ -41,6 +41,12 @@ struct KeyBlock {
   std::int64_t k0, begin, end;
 };
 
+// Scales of a block's keys and values at key - k0, of a cache in 8 bits.
+struct BlockScales {
+  alignas(64) float keys[kKeyBlock];
+  alignas(64) float values[kKeyBlock];
+};
+
 // Inputs and outputs of one launch.
 struct Forward {
   const PanelFormat format;
@@ -61,6 +67,7 @@ struct Forward {
 struct ForwardPlaces {
   int sinks, mask, out, lse;
   int kv_rank;
+  bool has_codes = false;  // keys and values may be a cache's in 8 bits
 };
 [[nodiscard]] bool forward_supports(const PlanDesc& desc, const ForwardPlaces& places, std::string& reason);
 [[nodiscard]] std::uint64_t forward_workspace(const PlanDesc& desc);
@@ -101,6 +108,9 @@ void run_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, f
 // Rows of `scores`, ld floats apart and of key block.k0 on, become weights; block_max and block_sum of stats.
 void weights_of_block(const Forward& f, const QueryTile& tile, const KeyBlock& block, const RowStats& stats,
                       float* scores, std::int64_t ld);
+// Rows of scores or weights of keys [begin, end) times their scales, where there are some; ld floats apart.
+void scale_keys(const Forward& f, const HeadRows& of, const KeyBlock& block, const float* scales, std::int64_t rows,
+                float* scores, std::int64_t ld);
 // Sums of nothing; and sums of all keys to what the op gives. Rows of `out` are space.value_ld floats apart.
 void clear_sums(const Forward& f, std::int64_t rows, float* max, float* sum, float* out);
 void finish_rows(const Forward& f, const QueryTile& tile, const float* max, const float* sum, float* out);

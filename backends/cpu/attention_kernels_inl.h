@@ -8,6 +8,7 @@
 
 #include "backends/cpu/attention_direct_inl.h"
 #include "backends/cpu/attention_kernels.h"
+#include "backends/cpu/cache_codes_inl.h"
 #include "backends/cpu/vec_math.h"
 
 namespace tern::cpu {
@@ -212,8 +213,9 @@ void logits_gradient_any(float* z, std::int64_t n, float softcap, float max, flo
 
 template <typename V>
 constexpr RowKernels make_row_kernels() {
-  return {&scores_any<V>, &weigh_any<V>,  &softmax_any<V>, &merge_any<V>,      &softmax_backward_any<V>, &dot_any<V>,
-          &scale_any<V>,  &finite_any<V>, &softcap_any<V>, &logits_row_any<V>, &logits_gradient_any<V>};
+  return {&scores_any<V>,  &weigh_any<V>,  &softmax_any<V>,     &merge_any<V>,      &softmax_backward_any<V>,
+          &dot_any<V>,     &scale_any<V>,  &finite_any<V>,      &softcap_any<V>,    &mul_any<V>,
+          &largest_any<V>, &encode_any<V>, &widen_codes_any<V>, &logits_row_any<V>, &logits_gradient_any<V>};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "backends/cpu/attention_forward.h"
+#include "backends/cpu/check.h"
 #include "backends/cpu/kernels.h"
 #include "base/status.h"
 #include "base/strings.h"
@@ -10,11 +11,22 @@
 namespace tern::cpu {
 namespace {
 
-constexpr ForwardPlaces kPlaces = {TERN_ATTENTION_PAGED_SINKS, TERN_ATTENTION_PAGED_MASK, TERN_ATTENTION_PAGED_OUT,
-                                   TERN_ATTENTION_PAGED_LSE, 4};
+constexpr ForwardPlaces kPlaces = {
+    TERN_ATTENTION_PAGED_SINKS, TERN_ATTENTION_PAGED_MASK, TERN_ATTENTION_PAGED_OUT, TERN_ATTENTION_PAGED_LSE, 4, true};
 static_assert(TERN_ATTENTION_PAGED_Q == 0 && TERN_ATTENTION_PAGED_K_CACHE == 1 && TERN_ATTENTION_PAGED_V_CACHE == 2);
 
-bool supports(const PlanDesc& desc, std::string& reason) { return forward_supports(desc, kPlaces, reason); }
+bool supports(const PlanDesc& desc, std::string& reason) {
+  const auto &k = desc.arg(TERN_ATTENTION_PAGED_K_CACHE), &v = desc.arg(TERN_ATTENTION_PAGED_V_CACHE);
+  Check check(desc, reason);
+  const bool has_codes = panel_dtype(k.dtype) != k.dtype;
+  check.that((panel_dtype(v.dtype) != v.dtype) == has_codes, "k_cache and v_cache are both of 8 bits, or neither");
+  for (const int scale : {TERN_ATTENTION_PAGED_K_SCALE, TERN_ATTENTION_PAGED_V_SCALE}) {
+    check.that(desc.present(scale) == has_codes, "scales come with caches of 8 bits");
+    check.dtype(scale, TERN_F32).rank(scale, 3);
+    for (int d = 0; d < 3; ++d) check.dim(scale, d, k.shape[d]);
+  }
+  return check.ok() && forward_supports(desc, kPlaces, reason);
+}
 
 void run(const KernelArgs& args) {
   const TensorView& k = args[TERN_ATTENTION_PAGED_K_CACHE];
@@ -33,6 +45,8 @@ void run(const KernelArgs& args) {
     }
     f.keys.push_back(paged_rows(k, table, static_cast<std::int64_t>(s)));
     f.values.push_back(paged_rows(v, table, static_cast<std::int64_t>(s)));
+    add_scales(args[TERN_ATTENTION_PAGED_K_SCALE], f.rows, f.keys.back());
+    add_scales(args[TERN_ATTENTION_PAGED_V_SCALE], f.rows, f.values.back());
   }
   check_keys(f.sequences, f.geometry.has_borders(), table.dim(1) * k.dim(1), args[TERN_ATTENTION_PAGED_MASK],
              "kv_lens");

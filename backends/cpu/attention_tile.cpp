@@ -13,11 +13,27 @@
 namespace tern::cpu {
 namespace {
 
-// The rows of a head side by side, as they are stored: [count, dim].
+// Codes of a row of a head to bf16.
+void widen_row(const HeadRows& rows, std::int64_t row, std::int64_t head, std::int64_t dim, std::uint16_t* to) {
+  const std::byte* from = rows.at(row, head);
+  if (rows.stride_element == 1) return rows.kernels->widen_codes(rows.dtype, from, dim, to);
+  for (std::int64_t i = 0; i < dim; ++i)
+    rows.kernels->widen_codes(rows.dtype, from + i * rows.stride_element, 1, to + i);
+}
+
+// The rows of a head side by side, as they are stored, codes as bf16: [count, dim].
 GemmOperand gather(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count, std::int64_t dim,
                    std::byte* to) {
   GemmOperand operand;
-  operand.dtype = rows.dtype;
+  operand.dtype = panel_dtype(rows.dtype);
+  if (rows.scales != nullptr) {
+    auto* wide = reinterpret_cast<std::uint16_t*>(to);
+    for (std::int64_t r = 0; r < count; ++r) widen_row(rows, first + r, head, dim, wide + r * dim);
+    operand.data = to;
+    operand.stride_outer = dim;
+    operand.stride_k = 1;
+    return operand;
+  }
   if (rows.table == nullptr) {
     operand.data = rows.at(first, head);
     operand.stride_outer = rows.stride_row;
@@ -53,7 +69,7 @@ void store(tern_dtype dtype, void* data, std::int64_t index, float value) {
 }  // namespace
 
 const std::byte* HeadRows::at(std::int64_t row, std::int64_t head) const {
-  return data + offset(row, head) * dtype_size(dtype);
+  return data + offset(row, head) * element_bytes();
 }
 
 HeadRows head_rows(const TensorView& tensor, std::int64_t first) {
@@ -64,6 +80,23 @@ HeadRows head_rows(const TensorView& tensor, std::int64_t first) {
   rows.stride_head = tensor.stride(1);
   rows.stride_element = tensor.stride(2);
   return rows;
+}
+
+void read_scales(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count, float* to) {
+  constexpr std::int64_t kUsual = 16;  // tokens of a block
+  for (std::int64_t at = first; at < first + count;) {
+    const std::int64_t place = at % rows.block_size;
+    const std::int64_t n = std::min(first + count - at, rows.block_size - place);
+    const float* from = rows.scales + rows.table[at / rows.block_size * rows.table_stride] * rows.scale_block +
+                        place * rows.scale_row + head * rows.scale_head;
+    if (rows.scale_row == 1 && n == kUsual) {  // so many that it's no call
+      std::memcpy(to + (at - first), from, kUsual * sizeof(float));
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) to[at - first + i] = from[i * rows.scale_row];
+    }
+    at += n;
+  }
+  if (const float factor = code_factor(rows.dtype); factor != 1.0F) rows.kernels->scale(to, factor, count);
 }
 
 void read_row(const GemmKernels& kernels, const HeadRows& rows, std::int64_t row, std::int64_t head, std::int64_t n,
@@ -153,6 +186,15 @@ Kept<std::int32_t> read_lengths(const KernelArgs& args, std::size_t array, int a
     lengths.push_back(tensor.data<std::int32_t>()[i * tensor.stride(0)]);
   }
   return lengths;
+}
+
+void add_scales(const TensorView& scales, const RowKernels& kernels, HeadRows& rows) {
+  if (!scales.present()) return;
+  rows.scales = scales.data<float>();
+  rows.scale_block = scales.stride(0);
+  rows.scale_row = scales.stride(1);
+  rows.scale_head = scales.stride(2);
+  rows.kernels = &kernels;
 }
 
 HeadRows paged_rows(const TensorView& cache, const TensorView& table, std::int64_t sequence) {
@@ -256,7 +298,7 @@ void pack_rows_k(const PanelFormat& format, const HeadRows& rows, std::int64_t h
 PanelFormat forward_format(Target target, tern_dtype q, tern_dtype k, tern_dtype v, std::int64_t head_dim) {
   constexpr std::int64_t kFewFeatures = 32;
   const bool parts_suffice = q == TERN_BF16 || head_dim >= kFewFeatures;
-  const bool halves = k == TERN_BF16 && v == TERN_BF16 && parts_suffice;
+  const bool halves = panel_dtype(k) == TERN_BF16 && panel_dtype(v) == TERN_BF16 && parts_suffice;
   PanelFormat format = panel_format(target, halves && q != TERN_F16 ? TERN_BF16 : attention_compute(q, k, v));
   format.by_rows = format.pairs && format.kernels->multiply_rows_bf16 != nullptr;
   format.parts = q == TERN_F32 ? 2 : 1;
@@ -341,9 +383,10 @@ void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint3
 }
 
 bool check_attention(const AttentionDescs& descs, std::string& reason) {
-  const auto& [q, k, v, mask, kv_rank] = descs;
+  const auto& [q, k, v, mask, kv_rank, has_codes] = descs;
   for (const auto* desc : {&q, &k, &v}) {
-    if (is_product_dtype(desc->dtype)) continue;
+    const tern_dtype dtype = desc == &q || !has_codes ? desc->dtype : panel_dtype(desc->dtype);
+    if (is_product_dtype(dtype)) continue;
     reason = cat("an input is ", dtype_name(desc->dtype), ", attention takes f32, bf16 and f16");
     return false;
   }

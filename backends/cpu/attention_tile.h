@@ -30,7 +30,14 @@ struct HeadRows {
   std::int64_t table_stride = 0;
   std::int64_t block_size = 0;
   std::int64_t stride_block = 0;
+  // Of a cache in 8 bits, whose elements are codes: what each row of a head is times; null: there are none.
+  const float* scales = nullptr;
+  std::int64_t scale_block = 0;  // strides
+  std::int64_t scale_row = 0;
+  std::int64_t scale_head = 0;
+  const RowKernels* kernels = nullptr;  // where there are scales
 
+  [[nodiscard]] std::int64_t element_bytes() const { return dtype == TERN_F32 ? 4 : scales != nullptr ? 1 : 2; }
   [[nodiscard]] std::int64_t offset(std::int64_t row, std::int64_t head) const {
     const std::int64_t place =
         table == nullptr ? row * stride_row
@@ -41,6 +48,8 @@ struct HeadRows {
 };
 // [rows, heads, dim] from row `first` on.
 [[nodiscard]] HeadRows head_rows(const TensorView& tensor, std::int64_t first);
+// Scales of rows [first, first + count) of a head, as kernels multiply by them (code_factor).
+void read_scales(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count, float* to);
 // One row of one head as floats, and the other way round.
 void read_row(const GemmKernels& kernels, const HeadRows& rows, std::int64_t row, std::int64_t head, std::int64_t n,
               float* to);
@@ -108,6 +117,8 @@ struct QueryTile {
 // The rows of one sequence in the blocks of a cache [blocks, block_size, heads, dim], and a check of the blocks that
 // hold keys [range.lo, range.hi): those of keys before may be gone. Throws Failure.
 [[nodiscard]] HeadRows paged_rows(const TensorView& cache, const TensorView& table, std::int64_t sequence);
+// Scales [blocks, block_size, heads] of a cache in 8 bits; absent: its elements are floats.
+void add_scales(const TensorView& scales, const RowKernels& kernels, HeadRows& rows);
 void check_pages(const TensorView& cache, const TensorView& table, std::int64_t sequence, Geometry::Range range);
 // Checks that cumulated lengths rise within [0, rows]; throws Failure naming `name`.
 void check_cumulated(const Kept<std::int32_t>& lengths, std::int64_t rows, const char* name);
@@ -122,9 +133,13 @@ void fill_rows(const TensorView& tensor, std::int64_t begin, std::int64_t end, f
 // The same for rows that no sequence holds.
 void fill_outside(const TensorView& tensor, const Kept<std::int32_t>& cumulated, float value);
 
+// What keys or values are multiplied as: bf16 holds a code of 8 bits.
+[[nodiscard]] inline tern_dtype panel_dtype(tern_dtype dtype) {
+  return dtype == TERN_I8 || dtype == TERN_F8_E4M3 ? TERN_BF16 : dtype;
+}
 // Whether products of these inputs may be computed in bf16 without rounding any of them.
 [[nodiscard]] inline tern_dtype attention_compute(tern_dtype q, tern_dtype k, tern_dtype v) {
-  return q == TERN_BF16 && k == TERN_BF16 && v == TERN_BF16 ? TERN_BF16 : TERN_F32;
+  return q == TERN_BF16 && panel_dtype(k) == TERN_BF16 && panel_dtype(v) == TERN_BF16 ? TERN_BF16 : TERN_F32;
 }
 
 // Packs rows [first, first + count) of one head for a product in which they are `outer` (scores) or `k` (values).
@@ -171,6 +186,7 @@ void multiply_panels(const PanelFormat& format, std::int64_t k, const std::uint3
 struct AttentionDescs {
   const tern_tensor_desc &q, &k, &v, &mask;
   int kv_rank;
+  bool has_codes = false;  // keys and values may be of 8 bits
 };
 [[nodiscard]] bool check_attention(const AttentionDescs& descs, std::string& reason);
 

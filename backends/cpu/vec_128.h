@@ -50,6 +50,14 @@ struct Raw128 {
     std::memcpy(&bytes, p, 4);
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(static_cast<std::uint32_t>(bytes))))));
   }
+  // E4M3 as 2^-8 of what they are: their bits stand in fp16 as they lie.
+  static F load_e4m3(const std::uint8_t* p) {
+    std::uint32_t bytes;
+    std::memcpy(&bytes, p, 4);
+    const int16x4_t wide = vget_low_s16(vmovl_s8(vcreate_s8(bytes)));
+    const uint16x4_t bits = vand_u16(vreinterpret_u16_s16(vshl_n_s16(wide, 7)), vdup_n_u16(0xbfff));
+    return vcvt_f32_f16(vreinterpret_f16_u16(bits));
+  }
   static F load_bf16(const std::uint16_t* p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
   static F load_f16(const std::uint16_t* p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
   static void store_f16(std::uint16_t* p, F x) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
@@ -96,6 +104,15 @@ struct Raw128 {
     std::int32_t bytes;
     std::memcpy(&bytes, p, 4);
     return _mm_cvtepi32_ps(_mm_cvtepi8_epi32(_mm_cvtsi32_si128(bytes)));
+  }
+  // E4M3 as 2^-8 of what they are.
+  static F load_e4m3(const std::uint8_t* p) {
+    std::int32_t bytes;
+    std::memcpy(&bytes, p, 4);
+    const __m128i wide = _mm_cvtepi8_epi32(_mm_cvtsi32_si128(bytes));
+    const F magnitude = _mm_castsi128_ps(_mm_slli_epi32(_mm_and_si128(wide, _mm_set1_epi32(0x7f)), 20));
+    const F sign = _mm_castsi128_ps(_mm_and_si128(wide, _mm_set1_epi32(static_cast<int>(0x80000000U))));
+    return _mm_or_ps(_mm_mul_ps(magnitude, _mm_set1_ps(0x1p112F)), sign);
   }
   static F load_bf16(const std::uint16_t* p) {
     return _mm_castsi128_ps(

@@ -69,6 +69,12 @@ struct Vec256 {
   }
   static F round_bf16(F x) { return _mm256_castsi256_ps(_mm256_slli_epi32(bf16_bits(x), 16)); }
   static F round_f16(F x) { return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
+  // E4M3 as 2^-8 of what they are: their bits stand in fp16 as they lie.
+  static F load_e4m3(const std::uint8_t* p) {
+    const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    const __m128i below_sign = _mm_set1_epi16(static_cast<std::int16_t>(0xbfff));
+    return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(wide, 7), below_sign));
+  }
   static F load_i8(const std::int8_t* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
   }

@@ -83,6 +83,12 @@ struct Vec512 {
   static F load_i8(const std::int8_t* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
   }
+  // E4M3 as 2^-8 of what they are: their bits stand in fp16 as they lie.
+  static F load_e4m3(const std::uint8_t* p) {
+    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    const __m256i below_sign = _mm256_set1_epi16(static_cast<std::int16_t>(0xbfff));
+    return _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(wide, 7), below_sign));
+  }
   static void zip(const std::uint16_t* low, const std::uint16_t* high, std::uint32_t* dst) {
     const __m512i l = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(low)));
     const __m512i h = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(high)));

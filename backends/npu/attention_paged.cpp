@@ -14,6 +14,7 @@ tern_attention_attrs shared(const tern_attention_paged_attrs& given) {
 }
 
 void compose(Composer& c) {
+  if (c.present(TERN_ATTENTION_PAGED_K_SCALE)) c.refuse("a cache in 8 bits");
   const tern_attention_attrs attrs = shared(c.attrs<tern_attention_paged_attrs>());
   if (c.present(TERN_ATTENTION_PAGED_SINKS)) c.refuse("sinks are joined afterwards, by sink_scale");
   Algebra algebra(c);

@@ -35,6 +35,7 @@ void write(Composer& c, const View& rows, const View& cache, const View& slots) 
 }
 
 void compose(Composer& c) {
+  if (c.present(TERN_KV_WRITE_K_SCALE)) c.refuse("a cache in 8 bits");
   const View slots = c.arg(TERN_KV_WRITE_SLOTS);
   write(c, c.arg(TERN_KV_WRITE_K), c.arg(TERN_KV_WRITE_K_CACHE), slots);
   if (c.present(TERN_KV_WRITE_V)) write(c, c.arg(TERN_KV_WRITE_V), c.arg(TERN_KV_WRITE_V_CACHE), slots);

@@ -5,6 +5,7 @@
 #include "backends/sim/kernel.h"
 #include "base/dtype.h"
 #include "base/strings.h"
+#include "ops/attention_paged.h"
 #include "ops/rules.h"
 #include "tern/accel_ops.h"
 
@@ -67,6 +68,7 @@ std::string paged_refusal(const Attention& a) {
   const std::int64_t values = a.v.shape[3];
   const std::int64_t block = a.k.shape[1];
   const bool decodes = a.attrs.max_seqlen_q == 1;
+  if (ops::has_scales(a.k.dtype)) return "the fused paged attention has no scale for each row of a cache in 8 bits";
   const bool halves = a.k.dtype == TERN_F16 || a.k.dtype == TERN_BF16;  // the cache
   if (width > (decodes ? 512 : 256) || (!decodes && width % 16 != 0)) {
     return cat("heads of the fused paged attention have ",

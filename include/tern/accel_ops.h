@@ -458,12 +458,14 @@ typedef struct tern_attention_backward_attrs {
   int32_t chunk; /* 0: none; else only keys j with j / chunk = p / chunk */
 } tern_attention_backward_attrs;
 
-/* kv_write: k_cache[slot] = k, v_cache[slot] = v; floats rounded to the cache's dtype, others copied; block 0 takes rows of padding, and nobody reads it
+/* kv_write: k_cache[slot] = k, v_cache[slot] = v; floats rounded to the cache's dtype, i8 and f8_e4m3 over a scale for each row and head, others copied; block 0 takes rows of padding, and nobody reads it
  *   in k [rows, kv_heads, head_dim] any
  *   in v [rows, kv_heads, value_dim] any, optional
  *   in slots [rows]: block * block_size + offset; padding: in block 0 i32
  *   in/out k_cache [blocks, block_size, kv_heads, head_dim] any
  *   in/out v_cache [blocks, block_size, kv_heads, value_dim]; present iff v is any, optional
+ *   in/out k_scale [blocks, block_size, kv_heads]; present iff floats are kept in 8 bits f32, optional
+ *   in/out v_scale [blocks, block_size, kv_heads]; present iff k_scale and v are f32, optional
  */
 enum {
   TERN_OP_KV_WRITE = 24,
@@ -472,13 +474,15 @@ enum {
   TERN_KV_WRITE_SLOTS = 2,
   TERN_KV_WRITE_K_CACHE = 3,
   TERN_KV_WRITE_V_CACHE = 4,
-  TERN_KV_WRITE_NUM_ARGS = 5
+  TERN_KV_WRITE_K_SCALE = 5,
+  TERN_KV_WRITE_V_SCALE = 6,
+  TERN_KV_WRITE_NUM_ARGS = 7
 };
 
 /* attention_paged: attention where sequence b's key j lies in block block_table[b, j / block_size]; query row i of b stands at kv_lens[b] - rows of b + i
  *   in q [q_rows, heads, head_dim] float
- *   in k_cache [blocks, block_size, kv_heads, head_dim] float
- *   in v_cache [blocks, block_size, kv_heads, value_dim] float
+ *   in k_cache [blocks, block_size, kv_heads, head_dim] cached
+ *   in v_cache [blocks, block_size, kv_heads, value_dim] cached
  *   in block_table [sequences, max_blocks]: unused entries name any block i32
  *   in cu_seqlens_q [sequences + 1] i32, lengths: also in host_args
  *   in kv_lens [sequences], this step's rows included i32, lengths: also in host_args
@@ -486,6 +490,8 @@ enum {
  *   in mask [q_rows, mask_keys]: 1 shows row i key j of its sequence bool, optional
  *   out out [q_rows, heads, value_dim] float
  *   out lse [q_rows, heads] f32, optional
+ *   in k_scale [blocks, block_size, kv_heads]; present iff the caches are i8 or f8_e4m3 f32, optional
+ *   in v_scale [blocks, block_size, kv_heads]; present iff k_scale is f32, optional
  */
 enum {
   TERN_OP_ATTENTION_PAGED = 25,
@@ -499,7 +505,9 @@ enum {
   TERN_ATTENTION_PAGED_MASK = 7,
   TERN_ATTENTION_PAGED_OUT = 8,
   TERN_ATTENTION_PAGED_LSE = 9,
-  TERN_ATTENTION_PAGED_NUM_ARGS = 10
+  TERN_ATTENTION_PAGED_K_SCALE = 10,
+  TERN_ATTENTION_PAGED_V_SCALE = 11,
+  TERN_ATTENTION_PAGED_NUM_ARGS = 12
 };
 typedef struct tern_attention_paged_attrs {
   float scale; /* factor of q k^T */

@@ -26,7 +26,8 @@ enum { /* tern_arg_signature.flags */
 
 enum { /* tern_arg_signature.dtypes: bit per tern_dtype */
   TERN_DTYPES_ANY = (1u << TERN_DTYPE_COUNT) - 1u,
-  TERN_DTYPES_FLOAT = 1u << TERN_F32 | 1u << TERN_F16 | 1u << TERN_BF16
+  TERN_DTYPES_FLOAT = 1u << TERN_F32 | 1u << TERN_F16 | 1u << TERN_BF16,
+  TERN_DTYPES_CACHED = TERN_DTYPES_FLOAT | 1u << TERN_I8 | 1u << TERN_F8_E4M3
 };
 
 typedef struct tern_arg_signature {
@@ -202,11 +203,13 @@ static const tern_arg_signature tern_kv_write_args[] = {
     {"slots", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
     {"k_cache", TERN_DTYPES_ANY, TERN_ROLE_STATE, 0, -1},
     {"v_cache", TERN_DTYPES_ANY, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"k_scale", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
+    {"v_scale", 1u << TERN_F32, TERN_ROLE_STATE, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_attention_paged_args[] = {
     {"q", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"k_cache", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
-    {"v_cache", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},
+    {"k_cache", TERN_DTYPES_CACHED, TERN_ROLE_INPUT, 0, -1},
+    {"v_cache", TERN_DTYPES_CACHED, TERN_ROLE_INPUT, 0, -1},
     {"block_table", 1u << TERN_I32, TERN_ROLE_INPUT, 0, -1},
     {"cu_seqlens_q", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
     {"kv_lens", 1u << TERN_I32, TERN_ROLE_INPUT, TERN_ARG_LENGTHS, -1},
@@ -214,6 +217,8 @@ static const tern_arg_signature tern_attention_paged_args[] = {
     {"mask", 1u << TERN_BOOL, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
     {"out", TERN_DTYPES_FLOAT, TERN_ROLE_OUTPUT, 0, -1},
     {"lse", 1u << TERN_F32, TERN_ROLE_OUTPUT, TERN_ARG_OPTIONAL, -1},
+    {"k_scale", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
+    {"v_scale", 1u << TERN_F32, TERN_ROLE_INPUT, TERN_ARG_OPTIONAL, -1},
 };
 static const tern_arg_signature tern_linear_cross_entropy_args[] = {
     {"h", TERN_DTYPES_FLOAT, TERN_ROLE_INPUT, 0, -1},

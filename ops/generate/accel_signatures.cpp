@@ -37,7 +37,8 @@ enum { /* tern_arg_signature.flags */
 
 enum { /* tern_arg_signature.dtypes: bit per tern_dtype */
   TERN_DTYPES_ANY = (1u << TERN_DTYPE_COUNT) - 1u,
-  TERN_DTYPES_FLOAT = 1u << TERN_F32 | 1u << TERN_F16 | 1u << TERN_BF16
+  TERN_DTYPES_FLOAT = 1u << TERN_F32 | 1u << TERN_F16 | 1u << TERN_BF16,
+  TERN_DTYPES_CACHED = TERN_DTYPES_FLOAT | 1u << TERN_I8 | 1u << TERN_F8_E4M3
 };
 
 typedef struct tern_arg_signature {
@@ -95,6 +96,7 @@ void write_arg(const tern::ops::OpSpec& op, const tern::ops::ArgSpec& arg) {
   std::string dtypes = "1u << TERN_" + upper(text);
   if (text == "any" || same) dtypes = "TERN_DTYPES_ANY";
   if (text == "float") dtypes = "TERN_DTYPES_FLOAT";
+  if (text == "cached") dtypes = "TERN_DTYPES_CACHED";
   std::cout << "    {\"" << arg.name << "\", " << dtypes << ", " << role_of(arg.role) << ", " << flags_of(arg.flags)
             << ", " << (same ? op.arg_index(text.substr(3)) : -1) << "},\n";
 }

@@ -1,9 +1,11 @@
 #include "ops/ref/attention_row.h"
+#include "ops/ref/cache_codes.h"
 
 namespace tern::ops::ref {
 
 void attention_paged(Call& call) {
-  const Tensor& k = input(call, TERN_ATTENTION_PAGED_K_CACHE);
+  const Tensor k = expanded(input(call, TERN_ATTENTION_PAGED_K_CACHE), input(call, TERN_ATTENTION_PAGED_K_SCALE));
+  const Tensor v = expanded(input(call, TERN_ATTENTION_PAGED_V_CACHE), input(call, TERN_ATTENTION_PAGED_V_SCALE));
   const Tensor& table = input(call, TERN_ATTENTION_PAGED_BLOCK_TABLE);
   const Tensor& lens = input(call, TERN_ATTENTION_PAGED_KV_LENS);
   const std::int64_t block_size = k.size(1);
@@ -20,7 +22,7 @@ void attention_paged(Call& call) {
                               }};
   Output out(call, TERN_ATTENTION_PAGED_OUT);
   Output lse(call, TERN_ATTENTION_PAGED_LSE);
-  attend(in, input(call, TERN_ATTENTION_PAGED_V_CACHE), out, lse);
+  attend(in, v, out, lse);
 }
 
 }  // namespace tern::ops::ref

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -257,6 +258,29 @@ TEST(Attention, NaNOfHiddenKeysStaysHidden) {
   }
 }
 
+// What a cache in 8 bits holds: any codes over scales of any size, a head's rows of a block one after the other.
+void put_codes(OpCase& c, int cache, int scale, TensorDesc desc) {
+  std::mt19937 random(static_cast<unsigned>(cache));
+  const std::int64_t block = desc.shape[1], dim = desc.shape[3];
+  desc.strides[1] = dim;
+  desc.strides[2] = block * dim;
+  std::vector<std::byte> codes(total_bytes(desc));
+  for (std::byte& code : codes) {
+    code = static_cast<std::byte>(random());
+    if ((code & std::byte{0x7f}) == std::byte{0x7f}) code = std::byte{1};  // e4m3's NaN
+  }
+  TensorDesc scales = make_desc(TERN_F32, {desc.shape[0], block, desc.shape[2]});
+  scales.strides[1] = 1;
+  scales.strides[2] = block;
+  std::vector<std::byte> bytes(total_bytes(scales));
+  for (std::size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+    const float value = (0.5F + static_cast<float>(random() % 64) / 64.0F) / (desc.dtype == TERN_I8 ? 127.0F : 256.0F);
+    std::memcpy(bytes.data() + i, &value, 4);
+  }
+  c.args[static_cast<std::size_t>(cache)] = {desc, codes};
+  c.args[static_cast<std::size_t>(scale)] = {scales, bytes};
+}
+
 OpCase paged_case(const Problem& s, std::int64_t block_size) {
   OpCase c(TERN_OP_ATTENTION_PAGED);
   c.set_attrs(attrs_of<tern_attention_paged_attrs>(s));
@@ -269,8 +293,15 @@ OpCase paged_case(const Problem& s, std::int64_t block_size) {
   }
   const std::int64_t blocks = sequences * pages + 1;
   c.random(TERN_ATTENTION_PAGED_Q, make_desc(s.dtype, {cu_q.back() + s.spare, s.heads, s.head_dim}), 1);
-  c.random(TERN_ATTENTION_PAGED_K_CACHE, make_desc(s.kept(), {blocks, block_size, s.kv_heads, s.head_dim}), 2);
-  c.random(TERN_ATTENTION_PAGED_V_CACHE, make_desc(s.kept(), {blocks, block_size, s.kv_heads, s.value_dim}), 3);
+  const TensorDesc keys = make_desc(s.kept(), {blocks, block_size, s.kv_heads, s.head_dim});
+  const TensorDesc values = make_desc(s.kept(), {blocks, block_size, s.kv_heads, s.value_dim});
+  if (s.kept() == TERN_I8 || s.kept() == TERN_F8_E4M3) {
+    put_codes(c, TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_K_SCALE, keys);
+    put_codes(c, TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_V_SCALE, values);
+  } else {
+    c.random(TERN_ATTENTION_PAGED_K_CACHE, keys, 2);
+    c.random(TERN_ATTENTION_PAGED_V_CACHE, values, 3);
+  }
   c.integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, {sequences, pages});
   c.integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, cu_q);
   c.integers(TERN_ATTENTION_PAGED_KV_LENS, s.len_k);
@@ -282,14 +313,45 @@ OpCase paged_case(const Problem& s, std::int64_t block_size) {
   return c;
 }
 
+// The same, and over caches in 8 bits.
+constexpr std::pair<tern_dtype, tern_dtype> kCacheDtypes[] = {
+    {TERN_F32, TERN_F32}, {TERN_BF16, TERN_BF16}, {TERN_F16, TERN_F16},     {TERN_F32, TERN_BF16},
+    {TERN_F32, TERN_I8},  {TERN_BF16, TERN_I8},   {TERN_F32, TERN_F8_E4M3}, {TERN_F16, TERN_F8_E4M3}};
+
 TEST(AttentionPaged, PrefillAndDecodeInOneBatch) {
-  for (const auto& [dtype, stored] : kDtypes) {
+  for (const auto& [dtype, stored] : kCacheDtypes) {
     for (const int window : {0, 50}) {
       for (const std::int64_t block_size : {1, 5, 16}) {
         Problem s{.len_q = {1, 19, 1, 0}, .len_k = {613, 40, 1, 7}, .window = window, .dtype = dtype, .stored = stored};
         s.sinks = window != 0;
         s.masked = block_size == 5;
         check_everywhere(paged_case(s, block_size), "block size " + std::to_string(block_size));
+      }
+    }
+  }
+}
+
+// Few rows by codes where they lie, and by panels where something isn't finite: who doesn't see it isn't changed.
+TEST(AttentionPaged, FewRowsOverACacheInEightBits) {
+  for (const tern_dtype stored : {TERN_I8, TERN_F8_E4M3}) {
+    for (const tern_dtype dtype : {TERN_F32, TERN_BF16, TERN_F16}) {
+      for (const int threads : {1, 3}) {
+        Problem s{.len_q = {1, 2, 3, 1, 0}, .len_k = {700, 513, 5, 1, 9}, .dtype = dtype, .stored = stored};
+        s.head_dim = 64;
+        s.value_dim = 80;
+        OpCase c = paged_case(s, 16);
+        c.needs = 0;
+        c.num_threads = threads;
+        check_everywhere(c, "few rows");
+        auto& scales = c.args[TERN_ATTENTION_PAGED_V_SCALE];
+        const auto last = static_cast<std::size_t>(513 - 1);  // of the second sequence, which one of its rows sees
+        const auto pages = static_cast<std::size_t>(c.args[TERN_ATTENTION_PAGED_BLOCK_TABLE].desc.shape[1]);
+        std::int32_t block = 0;
+        std::memcpy(&block, c.args[TERN_ATTENTION_PAGED_BLOCK_TABLE].bytes.data() + 4 * (pages + last / 16), 4);
+        const float nan = std::numeric_limits<float>::quiet_NaN();
+        const std::size_t at = static_cast<std::size_t>(block) * 16 * static_cast<std::size_t>(s.kv_heads) + last % 16;
+        std::memcpy(scales.bytes.data() + 4 * at, &nan, 4);
+        check_everywhere(c, "a value that isn't finite");
       }
     }
   }
@@ -327,7 +389,7 @@ TEST(AttentionPaged, PagesOutOfRangeAreErrors) {
 
 // Decoding a row alone must give the bits of the prefill that held it among others.
 TEST(AttentionPaged, DecodeEqualsPrefillBitForBit) {
-  for (const auto& [dtype, stored] : kDtypes) {
+  for (const auto& [dtype, stored] : kCacheDtypes) {
     for (const std::string& target : targets()) {
       Problem s{.len_q = {80}, .len_k = {600}, .window = 301, .dtype = dtype, .stored = stored, .spare = 0};
       const OpCase all = paged_case(s, 16);

@@ -93,6 +93,18 @@ TEST(SimRefusals, OfEveryFusedAttention) {
   }
 }
 
+TEST(SimRefusals, OfCachesInEightBits) {
+  for (const tern_dtype dtype : {TERN_I8, TERN_F8_E4M3}) {
+    accel::OpDesc desc = serving({});
+    desc.args.resize(TERN_ATTENTION_PAGED_NUM_ARGS, absent_desc());
+    TensorDesc& keys = desc.args[TERN_ATTENTION_PAGED_K_CACHE];
+    keys.dtype = desc.args[TERN_ATTENTION_PAGED_V_CACHE].dtype = dtype;
+    const TensorDesc scales = make_desc(TERN_F32, {keys.shape[0], keys.shape[1], keys.shape[2]});
+    desc.args[TERN_ATTENTION_PAGED_K_SCALE] = desc.args[TERN_ATTENTION_PAGED_V_SCALE] = scales;
+    expect(desc, "no scale for each row of a cache in 8 bits");
+  }
+}
+
 TEST(SimRefusals, OfTraining) {
   for (const auto make : {training, training_backward}) {
     expect(make(with([](Shape& s) { s.width = s.value_width = 768; })), "");

@@ -130,7 +130,7 @@ TEST(Facts, BytesFollowWhatACallTouches) {
   const TensorDesc rows = make_desc(TERN_F32, {3, 1, 4});
   const TensorDesc cache = make_desc(TERN_BF16, {10, 16, 1, 4});
   const std::vector<TensorDesc> write = {rows, rows, make_desc(TERN_I32, {3}), cache, cache};
-  EXPECT_EQ(work_of({TERN_OP_KV_WRITE, write, {}, 0}, {}).bytes, 4 * 48 + 12);
+  EXPECT_EQ(work_of({TERN_OP_KV_WRITE, write, {}, 0}, {}).bytes, 2 * 48 + 2 * 24 + 12);
   const std::vector<TensorDesc> gather = {make_desc(TERN_F32, {100, 2}), make_desc(TERN_I32, {3}),
                                           make_desc(TERN_F32, {3, 2})};
   EXPECT_EQ(work_of({TERN_OP_GATHER_ROWS, gather, {}, 0}, {}).bytes, 24 + 12 + 24);
