@@ -62,7 +62,10 @@ class Launch {
  private:
   [[nodiscard]] const ops::OpSpec& spec() const { return ops::op_spec(bound_.desc.op); }
   [[nodiscard]] bool written(std::size_t arg) const { return spec().args[arg].role != ops::Role::input; }
-  [[nodiscard]] bool present(std::size_t arg) const { return bound_.args[arg].desc.rank > 0; }
+  // A host of an earlier version has fewer arguments.
+  [[nodiscard]] bool present(std::size_t arg) const {
+    return arg < bound_.args.size() && bound_.args[arg].desc.rank > 0;
+  }
   [[nodiscard]] bool shares() const;
   [[nodiscard]] std::int64_t size(std::size_t arg) const;  // elements of the valid part
   [[nodiscard]] Bytes whole(std::size_t arg) const;        // a plane's bytes
