@@ -32,4 +32,20 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return out;
 }
 
+std::string encode_base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t i = at; i < at + 3; ++i) {
+      bits = bits << 8 | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0U);
+    }
+    for (std::size_t digit = 0; digit < 4; ++digit) {
+      out += at + digit > bytes.size() ? '=' : kDigits[bits >> (18 - 6 * digit) & 63U];
+    }
+  }
+  return out;
+}
+
 }  // namespace tern

@@ -144,12 +144,16 @@ void CheckpointSource::describe(std::vector<SourceTensor> tensors) {
     return element_count(tensor.shape).value_or(0) * static_cast<std::uint64_t>(dtype_bytes(*tensor.storage.dtype));
   };
   std::uint64_t most = 1;
-  for (const SourceTensor& tensor : tensors) most = std::max(most, bytes_of(tensor));
+  for (const SourceTensor& tensor : tensors) {
+    if (tensor.bytes.data() == nullptr) most = std::max(most, bytes_of(tensor));
+  }
   void* const range = ::mmap(nullptr, most, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) throw std::bad_alloc();
   state_->unreadable = {static_cast<std::byte*>(range), most};
   for (SourceTensor& tensor : tensors) {
-    tensor.bytes = std::span<const std::byte>(state_->unreadable).first(bytes_of(tensor));
+    if (tensor.bytes.data() == nullptr) {
+      tensor.bytes = std::span<const std::byte>(state_->unreadable).first(bytes_of(tensor));
+    }
     state_->index.emplace(tensor.name, state_->tensors.size());
     state_->tensors.push_back(std::move(tensor));
   }

@@ -42,8 +42,8 @@ class CheckpointSource {
   static Result<CheckpointSource> open(const std::filesystem::path& path);
   // As open, yet of a directory with a config.json that alone: tensors() is empty.
   static Result<CheckpointSource> open_config(const std::filesystem::path& path);
-  // Gives a source of a config alone the tensors that its weights would be, by name, shape and storage, so that what
-  // loading them does can be counted. Their bytes have a size and can't be read: reading one ends the process.
+  // Gives a source of a config alone the tensors of its weights. Their bytes are the caller's to keep; those without
+  // any are counted only: they have a size and can't be read, as reading one ends the process.
   void describe(std::vector<SourceTensor> tensors);
   CheckpointSource(CheckpointSource&&) noexcept;
   CheckpointSource& operator=(CheckpointSource&&) noexcept;

@@ -80,6 +80,12 @@ class SafetensorsParser {
     return parser.finish();
   }
 
+  static Safetensors parse(const std::string& name, std::span<const std::byte> bytes) {
+    SafetensorsParser parser;
+    parser.read(name, bytes);
+    return parser.finish();
+  }
+
   static Safetensors open_directory(const std::filesystem::path& directory, const std::string& stem) {
     const std::filesystem::path single = directory / (stem + ".safetensors");
     const std::filesystem::path index = directory / (stem + ".safetensors.index.json");
@@ -123,28 +129,32 @@ class SafetensorsParser {
 
   void read_file(const std::filesystem::path& path) {
     const std::shared_ptr<const io::MappedFile> file = io::MappedFile::open(path).value();
-    io::ByteReader in(file->bytes(), file->path());
+    out_.files_.push_back(file);
+    read(file->path(), file->bytes());
+  }
+
+  void read(const std::string& path, std::span<const std::byte> bytes) {
+    io::ByteReader in(bytes, path);
     const auto length = in.value<std::uint64_t>("the header's length");
     if (length > kMaxHeader) {
-      throw Failure(data_error(file->path(), cat("a header of at most ", kMaxHeader, " bytes"), cat(length),
+      throw Failure(data_error(path, cat("a header of at most ", kMaxHeader, " bytes"), cat(length),
                                "is it a safetensors file?"));
     }
     const auto header = in.take(length, "the header");
     const std::string_view text(reinterpret_cast<const char*>(header.data()), header.size());
     if (!text.starts_with('{'))
-      throw Failure(data_error(file->path(), "a header that starts with {", "other bytes", "name a .safetensors file"));
-    const Json json = io::parse_json(text, file->path()).value();
-    const auto data = file->bytes().subspan(in.offset());
+      throw Failure(data_error(path, "a header that starts with {", "other bytes", "name a .safetensors file"));
+    const Json json = io::parse_json(text, path).value();
+    const auto data = bytes.subspan(in.offset());
     const std::size_t first = out_.tensors_.size();
-    out_.files_.push_back(file);
     for (const auto& [name, value] : json.items()) {
       if (name == "__metadata__") {
-        read_metadata(value, file->path());
+        read_metadata(value, path);
       } else {
-        read_tensor(name, value, data, file->path());
+        read_tensor(name, value, data, path);
       }
     }
-    order_and_check(first, data, file->path());
+    order_and_check(first, data, path);
   }
 
   void read_metadata(const Json& value, const std::string& path) {
@@ -158,7 +168,7 @@ class SafetensorsParser {
     const io::JsonField fields(value, where, io::kCorruptFile);
     SafetensorsTensor tensor;
     tensor.name = name;
-    tensor.file = out_.files_.size() - 1;
+    tensor.file = out_.files_.empty() ? 0 : out_.files_.size() - 1;
     const io::JsonField dtype = fields.at("dtype");
     tensor.dtype = find_safetensors_dtype(dtype.text());
     if (tensor.dtype == nullptr)
@@ -213,6 +223,10 @@ class SafetensorsParser {
 
 Result<Safetensors> Safetensors::open(const std::filesystem::path& path) {
   return catching([&] { return SafetensorsParser::open(path); });
+}
+
+Result<Safetensors> parse_safetensors(const std::string& name, std::span<const std::byte> bytes) {
+  return catching([&] { return SafetensorsParser::parse(name, bytes); });
 }
 
 Result<Safetensors> Safetensors::open_directory(const std::filesystem::path& directory, const std::string& stem) {

@@ -10,7 +10,8 @@
 namespace tern::cli {
 
 struct Deployment {
-  bool any_port = false;                                    // another free port where --port is taken
+  bool takes_weights = false;  // a trainer's, while it serves, by the routes of server/rollout
+  bool any_port = false;       // another free port where --port is taken
   std::function<void(const std::string& address)> serving;  // called once it serves, with the chat page's address
 };
 

@@ -10,6 +10,7 @@
 #include "cli/session_flags.h"
 #include "io/json.h"
 #include "server/model_routes.h"
+#include "server/rollout/routes.h"
 
 namespace tern::cli {
 namespace {
@@ -106,7 +107,8 @@ std::vector<PooledName> in_file(const Arguments& given, const std::string& path)
 
 }  // namespace
 
-ServedModel::ServedModel(const Arguments& given) : arguments_(given) {
+ServedModel::ServedModel(const Arguments& given, bool takes_weights)
+    : arguments_(given), takes_weights_(takes_weights) {
   const engine::ServedAdapters adapters = served_adapters(arguments_);
   load_training_arguments(arguments_);
   model_ = generating_model(arguments_);
@@ -125,13 +127,19 @@ ServedModel::~ServedModel() = default;
 void ServedModel::load() {
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session_, options_).value();
-  load.vision_later = true;
+  load.vision_later = !takes_weights_;
+  load.vision = takes_weights_;
   load_weights(*session_, arguments_, load);
+  if (takes_weights_) models::make_writable(session_->model);
   llm_ = engine::LLM::open(*session_, options_).value();
   session::keep_bindings(llm_->engine().runner().program());
 }
 
-server::ServerOptions ServedModel::server_options() const { return cli::server_options(arguments_, *llm_, model_); }
+server::ServerOptions ServedModel::server_options() const {
+  server::ServerOptions options = cli::server_options(arguments_, *llm_, model_);
+  if (takes_weights_) server::rollout::serve_trainers(options);
+  return options;
+}
 
 std::vector<PooledName> pooled_names(const Arguments& given) {
   const std::string where = given.string("models");

@@ -17,7 +17,8 @@ namespace tern::cli {
 class ServedModel {
  public:
   // Opens the model, whose weights are not read yet. Throws Failure.
-  explicit ServedModel(const Arguments& given);
+  // `takes_weights`: a trainer's, while it serves.
+  explicit ServedModel(const Arguments& given, bool takes_weights = false);
   ~ServedModel();
   ServedModel(const ServedModel&) = delete;
   ServedModel& operator=(const ServedModel&) = delete;
@@ -26,9 +27,11 @@ class ServedModel {
   void load();
   [[nodiscard]] engine::LLM& llm() { return *llm_; }
   [[nodiscard]] server::ServerOptions server_options() const;
+  [[nodiscard]] const models::ModelConfig& config() const { return session_->model.config; }
 
  private:
   Arguments arguments_;
+  bool takes_weights_;
   engine::LLMOptions options_;
   std::string model_;
   std::unique_ptr<session::Session> session_;

@@ -76,20 +76,76 @@ std::optional<Error> AsyncLLMEngine::dead() const {
   return dead_;
 }
 
+void AsyncLLMEngine::pause(PauseMode mode) {
+  std::promise<void> taken, between_steps;
+  run([&](LLM&) { taken.set_value(); });  // with it, what came before is taken: it's on its way
+  taken.get_future().wait();
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stop_) return;
+    pause_ = mode;
+    is_quiet_ = false;
+    commands_.work.emplace_back([&](LLM& llm) {
+      if (mode == PauseMode::abort) {
+        for (const auto& [id, job] : on_their_way_) llm.engine().abort(id);
+      }
+      between_steps.set_value();
+    });
+  }
+  wake_.notify_one();
+  between_steps.get_future().wait();
+  if (mode == PauseMode::keep) return;
+  std::unique_lock lock(mutex_);
+  quiet_.wait(lock, [this] { return stop_ || !pause_ || is_quiet_; });
+}
+
+void AsyncLLMEngine::resume() {
+  {
+    const std::scoped_lock lock(mutex_);
+    pause_.reset();
+  }
+  quiet_.notify_all();
+  wake_.notify_one();
+}
+
+bool AsyncLLMEngine::paused() const {
+  const std::scoped_lock lock(mutex_);
+  return pause_.has_value();
+}
+
+bool AsyncLLMEngine::has_work() const {
+  if (!commands_.work.empty() || !commands_.aborts.empty()) return true;
+  return (!on_their_way_.empty() && pause_ != PauseMode::keep) || (!commands_.jobs.empty() && !pause_);
+}
+
+// While the engine pauses, jobs stay where they are, but for those that nobody waits for any more.
+AsyncLLMEngine::Commands AsyncLLMEngine::take_commands() {
+  Commands taken = std::exchange(commands_, {});
+  if (!pause_) return taken;
+  for (Job& job : std::exchange(taken.jobs, {})) {
+    const bool is_aborted = std::find(taken.aborts.begin(), taken.aborts.end(), job.ticket) != taken.aborts.end();
+    (is_aborted ? taken.jobs : commands_.jobs).push_back(std::move(job));
+  }
+  return taken;
+}
+
 bool AsyncLLMEngine::wait_for_work() {
   Commands commands;
   {
     std::unique_lock lock(mutex_);
-    const auto something = [this] { return stop_ || !commands_.empty(); };
+    is_quiet_ = on_their_way_.empty();
+    quiet_.notify_all();
+    const auto something = [this] { return stop_ || has_work(); };
     if (on_their_way_.empty() && sleep_on_idle_.count() > 0 && !llm_.sleeps() &&
         !wake_.wait_for(lock, sleep_on_idle_, something)) {
       lock.unlock();
       fall_asleep();
       lock.lock();
     }
-    if (on_their_way_.empty()) wake_.wait(lock, something);
+    wake_.wait(lock, something);
     if (stop_) return false;
-    std::swap(commands, commands_);
+    commands = take_commands();
+    stands_still_ = pause_ == PauseMode::keep;
   }
   take(std::move(commands));
   return true;
@@ -207,8 +263,9 @@ void AsyncLLMEngine::keep_stats() {
 
 void AsyncLLMEngine::serve() {
   while (wait_for_work()) {
-    if (!on_their_way_.empty()) step();
+    if (!on_their_way_.empty() && !stands_still_) step();
   }
+  quiet_.notify_all();
   const auto left = std::exchange(on_their_way_, {});
   for (const auto& [id, job] : left) llm_.engine().abort(id);
   if (!left.empty()) (void)catching([&] { return llm_.engine().step(); });

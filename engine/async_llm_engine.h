@@ -40,6 +40,10 @@ struct EngineStats {
 // block, and it may abort() or submit().
 using OutputCallback = std::function<void(RequestOutput&& output)>;
 
+// What becomes of requests on their way while the engine pauses (vLLM's names): they stand still, end first, or are
+// aborted.
+enum class PauseMode { keep, wait, abort };
+
 class AsyncLLMEngine {
  public:
   using Ticket = std::uint64_t;
@@ -64,6 +68,11 @@ class AsyncLLMEngine {
 
   // The same at once. False: requests are on their way, and nothing happens.
   [[nodiscard]] bool sleep();
+  // Begins no request until resume(): those that come wait. Returns once no step runs, nor any that `mode` lets end.
+  // What run() is given is still run.
+  void pause(PauseMode mode);
+  void resume();
+  [[nodiscard]] bool paused() const;
 
   [[nodiscard]] EngineStats stats() const;
   // Why the engine serves no more: it failed, and failed again when it was made anew. Empty while it serves.
@@ -86,6 +95,8 @@ class AsyncLLMEngine {
 
   void serve();
   [[nodiscard]] bool wait_for_work();  // false: the end
+  [[nodiscard]] bool has_work() const;
+  [[nodiscard]] Commands take_commands();
   void take(Commands&& commands);
   void fall_asleep();
   void begin(Job&& job);
@@ -99,6 +110,9 @@ class AsyncLLMEngine {
   std::condition_variable wake_;
   Commands commands_;
   bool stop_ = false;
+  std::optional<PauseMode> pause_;
+  std::condition_variable quiet_;  // told before the engine waits or steps
+  bool is_quiet_ = true;           // nothing is on its way
   EngineStats stats_;
   std::optional<Error> dead_;
   std::atomic<Ticket> next_ticket_{1};
@@ -107,6 +121,7 @@ class AsyncLLMEngine {
   std::map<SequenceId, Job> on_their_way_;
   std::map<Ticket, SequenceId> ids_;
   std::int64_t steps_ = 0;
+  bool stands_still_ = false;
   std::thread thread_;
 };
 

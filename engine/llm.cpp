@@ -38,6 +38,28 @@ void require_trained_head(const session::Session& session, const models::LoadedA
                            "model for sequence classification"));
 }
 
+// The pairs of an adapter that takes another's place.
+void require_same_layers(const graph::TensorStore& store, const models::LoadedAdapter& held,
+                         const models::LoadedAdapter& came, const std::string& where) {
+  const auto refuse = [&](std::string_view expected, std::string_view got) {
+    throw Failure(
+        data_error(where, expected, got, "train with the adapter's configuration, or start the server again"));
+  };
+  if (!came.parts.empty()) refuse("pairs of linear layers alone", "pairs of embeddings or experts");
+  for (const auto& [module, layer] : came.layers) {
+    if (!held.layers.contains(module)) refuse("the modules of the adapter that serves", cat("one more, ", module));
+  }
+  for (const auto& [module, layer] : held.layers) {
+    const auto found = came.layers.find(module);
+    if (found == came.layers.end()) refuse(cat("a pair of ", module), "none");
+    const nn::LoraLayer& other = found->second;
+    if (layer.scaling != other.scaling) refuse(cat("a scaling of ", layer.scaling), cat(other.scaling));
+    if (to_string(store.at(layer.lora_a).desc) != to_string(store.at(other.lora_a).desc)) {
+      refuse(cat("rank ", layer.rank, " at ", module), cat(other.rank));
+    }
+  }
+}
+
 void require_language_model(const session::Session& session) {
   if (session.model.config.head == models::ModelHead::language) return;
   throw Failure(data_error(session.path.string(), "a language model", "one without its head",
@@ -257,6 +279,41 @@ std::vector<Result<TokenIds>> LLM::encode(std::span<const Dialogue> dialogues) c
   out.reserve(dialogues.size());
   for (const Dialogue& dialogue : dialogues) out.push_back(encode(Prompt(dialogue)));
   return out;
+}
+
+Result<models::WeightUpdate> LLM::update_weights(const std::shared_ptr<checkpoint::CheckpointSource>& source) {
+  if (!options_.adapter.empty()) {
+    return usage_error("the server answers with an adapter, which stands over the weights",
+                       "start it without --adapters, or update the adapter alone");
+  }
+  models::LoadOptions options;  // as session::load_weights has them
+  options.dtype = session_.model.dtype;
+  options.quantise = session_.quantise;
+  auto updated = models::update_weights(session_.model, source, options);
+  if (updated && engine_) engine_->forget_computed();
+  return updated;
+}
+
+Status LLM::update_adapter(const std::filesystem::path& directory) {
+  return catching([&] {
+    if (options_.adapter.empty()) {
+      throw Failure(usage_error("the server answers without an adapter",
+                                "start it with --adapters and one of the same modules and rank"));
+    }
+    const models::AdapterConfig config = models::read_adapter_config(directory).value();
+    const bool is_plain = config.kind == models::AdapterKind::lora && !config.use_dora && config.began_as.empty() &&
+                          config.modules_to_save.empty() && config.bias == models::TrainedBiases::none;
+    if (!is_plain || !adapter_.saved.empty() || !adapter_.parts.empty()) {
+      throw Failure(usage_error("an adapter that is more than pairs of LoRA can't be updated while it serves",
+                                "start the server again with --adapters"));
+    }
+    // Loaded beside it, the new one shows what is wrong with it before anything is written.
+    const auto came = models::load_adapter(session_.model, free_adapter_name(session_.model), directory).value();
+    require_same_layers(*session_.model.store, adapter_, came, directory.string());
+    models::read_tensors(*session_.model.store, adapter_, directory);
+    if (engine_) engine_->forget_computed();
+    return Unit{};
+  });
 }
 
 TextScorer& LLM::scorer() {

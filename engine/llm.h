@@ -20,6 +20,7 @@
 #include "engine/pooled_text.h"
 #include "engine/pooler.h"
 #include "models/adapter.h"
+#include "models/weight_update.h"
 #include "session/generation_config.h"
 #include "session/image_patches.h"
 #include "session/image_sizes.h"
@@ -201,6 +202,18 @@ class LLM {
   [[nodiscard]] const LoraOptions& adapter_room() const { return options_.engine.lora; }
 
   [[nodiscard]] std::size_t num_end_ids() const;  // tokens that end an answer
+
+  // New numbers for the weights, which models::make_writable came before: what is asked from now on is answered with
+  // them alone. Requests on their way go on with them: what was computed of their tokens is computed again. Errors as
+  // models::update_weights; (usage) where an adapter stands over the weights.
+  [[nodiscard]] Result<models::WeightUpdate> update_weights(
+      const std::shared_ptr<checkpoint::CheckpointSource>& source);
+
+  // New numbers for the adapter that stands over the weights, of a directory in PEFT's format: the same modules, ranks
+  // and scaling. Errors as models::load_adapter, and then nothing is written; (usage) where none stands there, or one
+  // that isn't LoRA alone.
+  [[nodiscard]] Status update_adapter(const std::filesystem::path& directory);
+
   [[nodiscard]] bool takes_images() const { return takes_images_; }
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }

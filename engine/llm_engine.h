@@ -122,8 +122,13 @@ class LLMEngine {
   [[nodiscard]] const AdapterSlots& adapters() const { return scheduler_.adapters(); }
   [[nodiscard]] bool caches_prefixes() const { return caches_prefixes_; }
   [[nodiscard]] CacheStatistics cache_statistics() const;
-  // Nobody finds what has been computed so far: for when weights change.
+  // Nobody finds what has been computed so far.
   void reset_prefix_cache() { scheduler_.reset_prefix_cache(); }
+  // Weights have changed: nobody finds it, and who runs computes its tokens again.
+  void forget_computed() {
+    scheduler_.preempt_all();
+    scheduler_.reset_prefix_cache();
+  }
   // Guesses that were checked so far, and those of them that were right.
   struct Guesses {
     std::int64_t checked = 0;

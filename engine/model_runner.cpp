@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/output_numbers.h"
+#include "engine/processed_logprobs.h"
 #include "nn/head.h"
 #include "nn/rope.h"
 #include "ops/gather_rows.h"
@@ -107,6 +108,7 @@ SamplingFeatures ModelRunner::features_for(const ScheduledSequence& part) const 
   }
   features.mask = !is_unmasked(*part.sequence, part.begin + part.count - part.drafts);
   features.tops = params.top_logprobs > 0 ? options_.top_logprobs : 0;
+  features.logits = params.processed_logprobs && processes_logits(part);
   return features;
 }
 
@@ -205,7 +207,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   graph.output("drawn_ids", drawn.ids);
   graph.output("logprobs", drawn.logprob);
   graph.output("logit_sums", ops::row_sum(graph, logits, {.needs = build.needs}));
-  if (options_.return_logits) graph.output("logits", logits);
+  if (options_.return_logits || capacity.sampling.logits) graph.output("logits", logits);
   if (capacity.hidden) graph.output("hidden", hidden);
   if (sample.tops > 0) {
     graph.output("top_ids", drawn.top_ids);
@@ -221,6 +223,7 @@ void ModelRunner::launch(const Batch& batch, bool is_prepared) {
     launched_ = &step_for(bucket_for(batch));
     launched_->fill(batch);
   }
+  batch_ = &batch;
   launched_->inputs.put_drawn();
   launched_->program->launch(launched_->inputs.counts());
 }
@@ -235,6 +238,7 @@ void ModelRunner::prepare(const Batch& next) {
 const std::vector<SampledToken>& ModelRunner::wait() {
   launched_->program->wait();
   keep_drawn(*launched_);
+  if (launched_->logits >= 0 && batch_ != nullptr) tell_processed(*batch_);
   return drawn_;
 }
 
@@ -257,10 +261,28 @@ void ModelRunner::keep_drawn(const Step& step) {
     const auto states = step.program->output(step.hidden);  // in memory that other programs take turns in
     hidden_.assign(states.begin(), states.end());
   }
-  if (!options_.return_logits) return;
+  if (step.logits < 0) return;
   const auto bytes = step.program->output(step.logits);
   logits_.resize(bytes.size() / sizeof(float));
   std::memcpy(logits_.data(), bytes.data(), bytes.size());
+}
+
+// In the place of those that the device told.
+void ModelRunner::tell_processed(const Batch& batch) {
+  processed_.clear();
+  std::size_t row = 0;
+  const std::size_t vocab = drawn_.empty() ? 0 : logits_.size() / drawn_.size();
+  for (const ScheduledSequence& part : batch) {
+    const bool tells = part.sequence->params.processed_logprobs && part.samples && processes_logits(part);
+    for (std::int64_t behind = part.rows() - 1; behind >= 0; --behind, ++row) {
+      if (!tells) continue;
+      SampledToken& token = drawn_[row];
+      ProcessedLogprobs told = processed_logprobs(part, behind, std::span(logits_).subspan(row * vocab, vocab),
+                                                  token.id, part.sequence->params.top_logprobs);
+      token.logprob = told.logprob;
+      token.top = processed_.emplace_back(std::move(told.tops));
+    }
+  }
 }
 
 std::vector<PromptLogprob> ModelRunner::score_prompt(const ScheduledSequence& part, std::int64_t at,

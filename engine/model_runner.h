@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -110,6 +111,7 @@ class ModelRunner {
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
   [[nodiscard]] Step& step_for(const Bucket& bucket);
   void keep_drawn(const Step& step);
+  void tell_processed(const Batch& batch);
   void keep_top(std::span<const std::byte> ids, std::span<const std::byte> logprobs);
 
   models::LoadedModel& model_;
@@ -121,10 +123,12 @@ class ModelRunner {
   Bucket largest_;            // of steps without images
   Step* prepared_ = nullptr;  // whose inputs hold the next batch
   Step* launched_ = nullptr;
+  const Batch* batch_ = nullptr;  // of the launched step
   std::vector<SampledToken> drawn_;
   std::vector<TokenLogprob> top_;  // of all drawn tokens
   std::vector<float> logits_;
-  std::vector<std::byte> hidden_;  // [tokens, hidden_size] of the last run, where a part asks for it
+  std::deque<std::vector<TokenLogprob>> processed_;  // the likeliest of rows after penalties and filters
+  std::vector<std::byte> hidden_;                    // [tokens, hidden_size] of the last run, where a part asks for it
   std::unique_ptr<PromptScorer> prompt_scorer_;
 };
 

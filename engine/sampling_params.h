@@ -25,6 +25,7 @@ struct SamplingParams {
   std::vector<std::pair<std::int32_t, float>> logit_bias;
   std::shared_ptr<TokenMask> mask;  // of this answer alone; null: every token is allowed
   std::int64_t top_logprobs = 0;    // how many of the likeliest tokens are told beside a drawn one
+  bool processed_logprobs = false;  // log-probabilities are those of what was drawn from (processed_logprobs.h)
   // The log-probability of each token of the prompt but the first is told, with so many of the likeliest in its place.
   // Every token has to be computed then: none may be taken from what another request left in the cache.
   std::optional<std::int64_t> prompt_logprobs;

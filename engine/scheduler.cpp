@@ -98,6 +98,11 @@ void Scheduler::preempt_newest() {
   ++preemptions_;
 }
 
+void Scheduler::preempt_all() {
+  drop_prepared();
+  while (!running_.empty()) preempt_newest();
+}
+
 void Scheduler::reset_prefix_cache() {
   drop_prepared();
   cache_.forget_all();

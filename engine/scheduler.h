@@ -65,6 +65,8 @@ class Scheduler {
   [[nodiscard]] std::unique_ptr<Sequence> remove(SequenceId id);
   // Takes finished sequences out and frees their blocks. Nobody finds those of a failed one.
   [[nodiscard]] std::vector<std::unique_ptr<Sequence>> collect_finished();
+  // Who runs gives its blocks up, and is computed again from its first token.
+  void preempt_all();
   // Nobody finds what has been computed so far, nor what those who run add to it.
   void reset_prefix_cache();
 

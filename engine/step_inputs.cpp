@@ -205,14 +205,18 @@ void StepInputs::add_mask(const Sequence& sequence, std::int64_t length, std::in
   if (!is_unmasked(sequence, length)) masked_.push_back({&sequence, length, row});
 }
 
-// Short of min_tokens nothing ends the answer, but for a mask's: what is complete must end.
 void StepInputs::write_mask(const Masked& masked) {
-  const SamplingParams& p = masked.sequence->params;
-  const std::span words(&mask_[masked.row * mask_words_], static_cast<std::size_t>(mask_words_));
+  fill_mask(*masked.sequence, masked.length,
+            std::span(&mask_[masked.row * mask_words_], static_cast<std::size_t>(mask_words_)));
+}
+
+// Short of min_tokens nothing ends the answer, but for a mask's: what is complete must end.
+void fill_mask(const Sequence& sequence, std::int64_t length, std::span<std::uint32_t> words) {
+  const SamplingParams& p = sequence.params;
   if (p.mask != nullptr) p.mask->fill(words);
-  if (masked.length - masked.sequence->prompt_length >= p.min_tokens) return;
+  if (length - sequence.prompt_length >= p.min_tokens) return;
   if (p.mask != nullptr && p.mask->complete()) return;
-  for (const std::int32_t id : masked.sequence->end_ids) {
+  for (const std::int32_t id : sequence.end_ids) {
     const auto word = static_cast<std::size_t>(id / 32);
     if (id >= 0 && word < words.size()) words[word] &= ~(std::uint32_t{1} << (id % 32));
   }

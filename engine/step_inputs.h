@@ -19,6 +19,7 @@ struct SamplingFeatures {
   std::int64_t biases = 0;  // of one row
   bool mask = false;
   std::int64_t tops = 0;  // likeliest tokens that are told
+  bool logits = false;    // come back to the host, for log-probabilities after penalties and filters
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison for a null pointer
   friend auto operator<=>(const SamplingFeatures&, const SamplingFeatures&) = default;
   void include(const SamplingFeatures& other) {
@@ -26,9 +27,11 @@ struct SamplingFeatures {
     biases = std::max(biases, other.biases);
     mask = mask || other.mask;
     tops = std::max(tops, other.tops);
+    logits = logits || other.logits;
   }
   [[nodiscard]] bool holds(const SamplingFeatures& other) const {
-    return penalties >= other.penalties && biases >= other.biases && mask >= other.mask && tops >= other.tops;
+    return penalties >= other.penalties && biases >= other.biases && mask >= other.mask && tops >= other.tops &&
+           logits >= other.logits;
   }
 };
 
@@ -118,6 +121,9 @@ class StepInputs {
   const SamplingParams& p = sequence.params;
   return p.mask == nullptr && (p.min_tokens == 0 || length - sequence.prompt_length >= p.min_tokens);
 }
+
+// The tokens that may be drawn behind the first `length`; `words` allow all (TokenMask::fill).
+void fill_mask(const Sequence& sequence, std::int64_t length, std::span<std::uint32_t> words);
 
 // Whether the log-probabilities of tokens of its prompt come of this part.
 [[nodiscard]] inline bool scores_prompt(const ScheduledSequence& part) {

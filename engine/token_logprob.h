@@ -1,4 +1,5 @@
-// Tokens beside their log-probabilities under the model's distribution, before temperature and filters.
+// Tokens beside their log-probabilities under the model's distribution, before temperature and filters, unless the
+// request asks for those behind them (processed_logprobs.h).
 #pragma once
 
 #include <cstdint>

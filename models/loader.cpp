@@ -10,12 +10,15 @@
 #include "base/half.h"
 #include "base/nf4.h"
 #include "base/strings.h"
+#include "graph/pack_again.h"
 #include "graph/row_parts.h"
+#include "models/load_into.h"
 #include "models/mmproj.h"
 #include "models/other_heads.h"
 #include "models/parameter_reader.h"
 #include "models/quantise_rows.h"
 #include "models/stored_planes.h"
+#include "models/tiled_columns.h"
 #include "models/vision.h"
 #include "nn/rope.h"
 #include "ops/emit.h"
@@ -77,28 +80,6 @@ TensorDesc stored_desc(const LogicalTensor& tensor) {
 
 std::string megabytes(std::uint64_t bytes) { return cat(fixed(static_cast<double>(bytes) / 1e6, 1), " MB"); }
 
-// Whether heads of columns can change places as bytes: where no block of a GGUF spans two.
-bool moves_whole(const TiledHeads& columns, const TensorDesc& desc) {
-  if (!is_present(desc)) return false;
-  if (!is_quantised(desc)) return true;
-  const int block = packing_block(static_cast<tern_packing>(desc.scheme.packing)).elements;
-  return block > 0 && columns.size % block == 0 && columns.first % block == 0;
-}
-
-// A row of `columns` columns in the parameter's order.
-void append_row(const TiledHeads& tiled, std::int64_t columns, std::span<const std::byte> row,
-                std::vector<std::byte>& out) {
-  const auto bytes_of = [&](std::int64_t some) {
-    return row.size() * static_cast<std::uint64_t>(some) / static_cast<std::uint64_t>(columns);
-  };
-  const auto append = [&](std::int64_t first, std::int64_t count) {
-    const auto part = row.subspan(bytes_of(first), bytes_of(count));
-    out.insert(out.end(), part.begin(), part.end());
-  };
-  append(0, tiled.first);
-  for (std::int64_t c = tiled.first; c < columns; c += tiled.size) append(tiled(c), tiled.size);
-}
-
 // The rows' bytes, one run after the other, where the planes of a row are one.
 std::vector<std::byte> gathered(const Stored& stored, std::uint64_t row_bytes) {
   std::vector<std::byte> out;
@@ -133,8 +114,8 @@ struct Quantised {
 class Loader {
  public:
   Loader(ParameterReader& reader, std::shared_ptr<checkpoint::CheckpointSource> source, graph::TensorStore& store,
-         const LoadOptions& options)
-      : source_(std::move(source)), store_(store), reader_(reader), options_(options) {}
+         const LoadOptions& options, Into into = Into::made)
+      : source_(std::move(source)), store_(store), reader_(reader), options_(options), into_(into) {}
 
   std::vector<std::string> run(std::span<const ParameterSpec> specs) {
     std::uint64_t total = 0;
@@ -294,9 +275,8 @@ class Loader {
     desc.args = {make_desc(TERN_F32, {16, weight.shape[1]}), weight, absent_desc(),
                  make_desc(TERN_F32, {16, weight.shape[0]})};
     desc.attrs = ops::pack_attrs(tern_matmul_q_attrs{1, TERN_F32});
-    const auto& device = *store_.device();
     // A device of whole graphs only is asked alike: `supports` judges ops, however they are run.
-    return known->second = accel::supports(device, desc).native;
+    return known->second = accel::supports(*store_.device(), desc).native;
   }
 
   // The file's pages that are the parameter, of one run of rows; empty where there are several.
@@ -313,7 +293,7 @@ class Loader {
     const auto& device = store_.device();
     const auto address = reinterpret_cast<std::uintptr_t>(pages(stored).data());
     const std::uint64_t alignment = std::max<std::uint64_t>(device->info().import_alignment, 1);
-    return device->can(TERN_CAP_IMPORT_HOST) && address != 0 && address % alignment == 0 &&
+    return into_ == Into::made && device->can(TERN_CAP_IMPORT_HOST) && address != 0 && address % alignment == 0 &&
            graph::row_parts(stored.desc, device->info(), stored.spec->name).size() == 1;
   }
 
@@ -342,8 +322,9 @@ class Loader {
 
   // The file's pages of what was copied need not stay in memory.
   void add(const Stored& stored, const TensorDesc& desc, std::span<const std::byte> bytes) {
-    store_.create(stored.spec->name, desc);
-    store_.upload(stored.spec->name, bytes);
+    if (into_ == Into::made) store_.create(stored.spec->name, desc);
+    if (into_ != Into::nowhere) store_.upload(stored.spec->name, bytes);
+    if (into_ == Into::there) graph::pack_again(store_, stored.spec->name);
     for (const LogicalTensor* tensor : stored.tensors) source_->done_with(*tensor->data);
   }
 
@@ -419,6 +400,7 @@ class Loader {
   graph::TensorStore& store_;
   ParameterReader& reader_;
   const LoadOptions& options_;
+  Into into_;
   std::map<std::string, bool> multiplies_;
   struct Expanded {
     std::set<std::string> types;  // names of storages
@@ -438,6 +420,12 @@ Result<std::vector<std::string>> load_parameters(std::span<const ParameterSpec> 
                                                  std::shared_ptr<checkpoint::CheckpointSource> source,
                                                  graph::TensorStore& store, const LoadOptions& options) {
   return catching([&] { return Loader(reader, std::move(source), store, options).run(specs); });
+}
+
+Status load_into(Into into, std::span<const ParameterSpec> specs, ParameterReader& reader,
+                 const std::shared_ptr<checkpoint::CheckpointSource>& source, graph::TensorStore& store,
+                 const LoadOptions& options) {
+  return catching([&] { return Loader(reader, source, store, options, into).run(specs), Unit{}; });
 }
 
 Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::CheckpointSource> source,

@@ -81,7 +81,7 @@ const ParameterSource& ParameterReader::source_of(const ParameterSpec& spec) con
   return same_name && found->second.scheme.packing == TERN_PACK_NONE ? usual : spec.published;
 }
 
-void ParameterReader::require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const {
+void ParameterReader::require_known(std::span<const ParameterSpec> specs, const ModelConfig& config) const {
   std::set<std::string> known;
   for (const ParameterSpec& spec : specs) {
     const auto& names = source_of(spec).tensors;
@@ -93,7 +93,24 @@ void ParameterReader::require_all(std::span<const ParameterSpec> specs, const Mo
                              cat("only tensors that ", config.architecture, " reads"), "one that it does not",
                              "the checkpoint is of another architecture, or its config.json is"));
   }
+}
+
+void ParameterReader::require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const {
+  require_known(specs, config);
   for (const ParameterSpec& spec : specs) (void)find(spec);
+}
+
+std::vector<ParameterSpec> ParameterReader::found_of(std::span<const ParameterSpec> specs,
+                                                     const ModelConfig& config) const {
+  require_known(specs, config);
+  std::vector<ParameterSpec> found;
+  for (const ParameterSpec& spec : specs) {
+    const auto& names = source_of(spec).tensors;
+    if (std::none_of(names.begin(), names.end(), [&](const auto& name) { return tensors_.contains(name); })) continue;
+    (void)find(spec);
+    found.push_back(spec);
+  }
+  return found;
 }
 
 std::uint64_t ParameterReader::stored_bytes(const ParameterSpec& spec) const {

@@ -32,6 +32,9 @@ class ParameterReader {
   // Throws Failure (data) where one of them isn't there, or where the checkpoint has a tensor that no parameter is
   // stored in, unless it is needless.
   void require_all(std::span<const ParameterSpec> specs, const ModelConfig& config) const;
+  // Those of them whose tensors are there. Throws Failure (data) as require_all, but for those of which there is none.
+  [[nodiscard]] std::vector<ParameterSpec> found_of(std::span<const ParameterSpec> specs,
+                                                    const ModelConfig& config) const;
   // Bytes of the file that are the parameter's.
   [[nodiscard]] std::uint64_t stored_bytes(const ParameterSpec& spec) const;
 
@@ -50,6 +53,7 @@ class ParameterReader {
   [[nodiscard]] const ParameterSource& source_of(const ParameterSpec& spec) const;
 
  private:
+  void require_known(std::span<const ParameterSpec> specs, const ModelConfig& config) const;
   void read_stored(const checkpoint::LogicalTensor& tensor, std::int64_t first, std::int64_t count,
                    std::span<float> values) const;
   void read_with_added(const ParameterSpec& spec, std::int64_t first, std::int64_t count, const ParameterSource& as,

@@ -72,7 +72,10 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
       engine_(llm, options_.sleep_on_idle) {}
 ChatService::~ChatService() = default;
 
-void ChatService::close() { closed_ = true; }
+void ChatService::close() {
+  closed_ = true;
+  engine_.resume();
+}
 
 bool ChatService::is_the_model(const std::string& model) const {
   return model.empty() || std::ranges::find(options_.model_names, model) != options_.model_names.end();
@@ -294,6 +297,12 @@ Result<engine::TokenIds> ChatService::prompt_ids(const ChatRequest& request) con
   auto prompt = llm_.prepare(engine::Prompt(std::move(dialogue)));
   if (!prompt) return told(prompt.error());
   return std::move(prompt->ids);
+}
+
+Result<engine::TokenIds> ChatService::prompt_ids(const engine::Prompt& prompt) const {
+  auto ids = llm_.encode(prompt);
+  if (!ids) return told(ids.error());
+  return ids;
 }
 
 Result<std::int64_t> ChatService::count_tokens(const ChatRequest& request) const {

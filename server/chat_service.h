@@ -62,6 +62,7 @@ class ChatService {
 
   // The ids that a request's prompt has. Errors (data) as of LLM::prepare, and a model that isn't served.
   [[nodiscard]] Result<engine::TokenIds> prompt_ids(const ChatRequest& request) const;
+  [[nodiscard]] Result<engine::TokenIds> prompt_ids(const engine::Prompt& prompt) const;
   [[nodiscard]] Result<std::int64_t> count_tokens(const ChatRequest& request) const;
 
   // The error as a client is told it: the model's name in the place of its path on this machine.
@@ -84,6 +85,7 @@ class ChatService {
   [[nodiscard]] std::int64_t max_loras() const { return llm_.adapter_room().max_loras; }
   [[nodiscard]] const tokenizer::Tokenizer& tokenizer() const { return llm_.session().text->tokenizer; }
   [[nodiscard]] std::int64_t max_model_len() const { return max_model_len_; }
+  [[nodiscard]] const session::Session& session() const { return llm_.session(); }
   [[nodiscard]] bool takes_images() const { return llm_.takes_images(); }
   [[nodiscard]] const ServiceOptions& options() const { return options_; }
   [[nodiscard]] engine::EngineStats stats() const { return engine_.stats(); }
@@ -91,6 +93,9 @@ class ChatService {
   [[nodiscard]] bool sleep() { return engine_.sleep(); }
   [[nodiscard]] std::string metrics_page() const { return metrics_.page(stats(), max_loras()); }
   [[nodiscard]] Metrics& metrics() { return metrics_; }
+  void pause(engine::PauseMode mode) { engine_.pause(mode); }
+  void resume() { engine_.resume(); }
+  [[nodiscard]] bool paused() const { return engine_.paused(); }
   // Refuses what comes from now on: the server is about to end.
   void close();
 

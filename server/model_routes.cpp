@@ -12,6 +12,7 @@ namespace tern::server {
 
 ModelRoutes::ModelRoutes(engine::LLM& llm, const ServerOptions& options)
     : service_(llm, options.service), router_(options.api_key, service_.metrics()) {
+  if (options.more_routes) options.more_routes(router_, service_);
   add_plain_routes(router_, service_, options.version);
   openai::add_routes(router_, service_);
   add_page_routes(router_);

@@ -12,6 +12,7 @@ struct ServerOptions {
   ServiceOptions service;
   std::string api_key;  // "": none is asked for
   std::string version;
+  std::function<void(Router& router, ChatService& service)> more_routes;  // before those of every server
 };
 
 class ModelRoutes {

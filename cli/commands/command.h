@@ -20,6 +20,7 @@ int run_merge_lora(const Arguments& arguments);
 int run_models(const Arguments& arguments);
 int run_plan(const Arguments& arguments);
 int run_pt(const Arguments& arguments);
+int run_rollout(const Arguments& arguments);
 int run_score(const Arguments& arguments);
 int run_selftest(const Arguments& arguments);
 int run_sft(const Arguments& arguments);

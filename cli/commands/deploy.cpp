@@ -9,6 +9,7 @@
 #include "cli/served_model.h"
 #include "cli/server_flags.h"
 #include "cli/version.h"
+#include "server/rollout/routes.h"
 #include "server/server.h"
 
 namespace tern::cli {
@@ -23,10 +24,11 @@ std::string page_address(const server::HttpOptions& options, std::uint16_t port)
 }
 
 int serve_model(const Arguments& given, const Deployment& deployment) {
-  const server::HttpOptions http = http_options(given);
+  server::HttpOptions http = http_options(given);
   const bool many = given.has("models");
   std::unique_ptr<ServedModel> model;  // outlives the server
-  if (!many) model = std::make_unique<ServedModel>(given);
+  if (!many) model = std::make_unique<ServedModel>(given, deployment.takes_weights);
+  if (deployment.takes_weights) server::rollout::take_weights(http, model->config());
   // Before the weights are read, which may take long.
   const auto server = listen_on(http, deployment.any_port, server::Server::listen);
   if (model) model->load();

@@ -15,11 +15,11 @@ Names joined(std::initializer_list<Names> parts) {
   return all;
 }
 
-const Names kTrainGroups = {"model",   "positions", "base",      "data",           "template",       "quantization",
-                            "loop",    "optimizer", "save",      "parallel",       "tuner",          "runtime",
-                            "compat",  "output",    "precision", "self_cognition", "binary_weights", "loss_weights",
-                            "mixture", "cached",    "plugins",   "task",           "task_loss",      "new_tokens",
-                            "profile"};
+const Names kTrainGroups = {"model",          "positions",      "base",         "data",       "template",
+                            "quantization",   "loop",           "optimizer",    "save",       "parallel",
+                            "tuner",          "runtime",        "compat",       "output",     "precision",
+                            "self_cognition", "binary_weights", "loss_weights", "mixture",    "cached",
+                            "plugins",        "task",           "task_loss",    "new_tokens", "profile"};
 const Names kQuantPending = {"bnb_4bit_quant_type=fp4"};
 const Names kParallelPending = {"ddp_timeout",
                                 "deepspeed",
@@ -72,6 +72,14 @@ const std::vector<NoEffect> kDeployNoEffect = {
     {"logprobs", "each request says whether it has them"},
     {"top_logprobs", "each request says how many it has"},
 };
+
+const std::vector<NoEffect> kRolloutNoEffect = [] {
+  std::vector<NoEffect> rows = kDeployNoEffect;
+  rows.push_back({"models", "a trainer has one model"});
+  rows.push_back({"max_loaded_models", "a trainer has one model"});
+  rows.push_back({"sleep_on_idle", "the weights are a trainer's, and can't be read again"});
+  return rows;
+}();
 
 const Names kExportPending = {"ddp_timeout",      "quant_method=awq", "quant_method=gptq", "quant_method=gptq_v2",
                               "group_size",       "quant_n_samples",  "push_to_hub",       "hub_model_id",
@@ -135,8 +143,8 @@ std::vector<CommandSpec> training_commands() {
 }
 
 std::vector<CommandSpec> serving_commands() {
-  const Names infer = {"model",        "positions", "base",    "data",      "template",   "generation",
-                       "quantization", "task",      "infer",   "cache",     "invariance", "runtime",
+  const Names infer = {"model",        "positions", "base",    "data",       "template",   "generation",
+                       "quantization", "task",      "infer",   "cache",      "invariance", "runtime",
                        "compat",       "output",    "plugins", "new_tokens", "profile"};
   const Names serve = {"model", "positions",  "base",    "template", "generation", "quantization", "deploy",
                        "cache", "invariance", "runtime", "compat",   "output",     "new_tokens"};
@@ -185,7 +193,11 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "rollout",
        .summary = "generate completions for a trainer",
        .groups = serve,
-       .defaults = {{"load_args", "true"}}},
+       .defaults = {{"load_args", "true"}, {"max_queue_len", "1000000"}, {"max_logprobs", "100"}},
+       .pending = kDeployPending,
+       .no_effect = kRolloutNoEffect,
+       .example = "tern rollout --model smollm2-135m --port 8000",
+       .run = run_rollout},
       {.name = "sample",
        .summary = "sample answers to the rows of a file",
        .groups = {"model", "positions", "base", "data", "template", "generation", "quantization", "sample", "runtime",

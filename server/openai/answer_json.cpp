@@ -36,11 +36,12 @@ Json prompt_logprobs_json(const std::vector<TokenText>& tokens) {
     const auto add = [&](const TokenText& token, std::int64_t rank) {
       Json one = Json::object();
       one["logprob"] = token.logprob;
-      one["rank"] = rank > 0 ? Json(rank) : Json();
+      one["rank"] = rank;
       one["decoded_token"] = token.text;
       by_id[std::to_string(token.id)] = std::move(one);
     };
-    add(tokens[i], 0);  // beyond the likeliest that are asked for, its rank is not known
+    // Beyond the likeliest that are asked for its rank is not known: it's at least this.
+    add(tokens[i], static_cast<std::int64_t>(tokens[i].likeliest.size()) + 1);
     std::int64_t rank = 0;
     for (const TokenText& one : tokens[i].likeliest) add(one, ++rank);
     out.push_back(std::move(by_id));

@@ -1,4 +1,4 @@
-// `tern deploy`, serving over loopback while a test asks it.
+// `tern deploy`, or another command that serves, over loopback while a test asks it.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@ using test::HttpReply;
 class Deployed {
  public:
   Deployed(const std::filesystem::path& model, std::vector<std::string> flags, const std::string& device = "cpu",
-           const std::map<std::string, std::string>& variables = {})
+           const std::map<std::string, std::string>& variables = {}, const std::string& command = "deploy")
       : port_(test::free_port()) {
-    std::vector<std::string> words = {"deploy",   "--host", "127.0.0.1", "--port", std::to_string(port_),
+    std::vector<std::string> words = {command,    "--host", "127.0.0.1", "--port", std::to_string(port_),
                                       "--device", device};
     if (!model.empty()) words.insert(words.end(), {"--model", model.string()});
     words.insert(words.end(), flags.begin(), flags.end());
