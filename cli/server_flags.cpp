@@ -1,6 +1,7 @@
 #include "cli/server_flags.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/strings.h"
 #include "cli/data_setup.h"
@@ -85,10 +86,17 @@ server::HttpOptions http_options(const Arguments& arguments) {
 
 bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
 
+std::shared_ptr<server::AccessLog> access_log(const Arguments& arguments) {
+  const std::string where = arguments.string("access_log");
+  if (where == "false") return nullptr;
+  return server::AccessLog::open(where == "true" ? "" : where).value();
+}
+
 server::ServerOptions server_options(const Arguments& arguments, const engine::LLM& llm, const std::string& model) {
   server::ServerOptions options;
   options.api_key = arguments.maybe_string("api_key").value_or("");
   options.version = version_number();
+  options.request_timeout = std::chrono::milliseconds(std::llround(arguments.real("request_timeout") * 1000));
   server::ServiceOptions& service = options.service;
   service.model_names = arguments.list("served_model_name");
   if (service.model_names.empty()) service.model_names.push_back(short_name(model));

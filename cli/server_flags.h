@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "cli/flags/arguments.h"
@@ -23,8 +24,11 @@ void use_server_seats(const Arguments& arguments, engine::EngineOptions& options
 // Whether only this machine reaches a server that listens there.
 [[nodiscard]] bool is_loopback(const std::string& host);
 
+// --access_log: null without one. Throws Failure (failed) where its file can't be written to.
+[[nodiscard]] std::shared_ptr<server::AccessLog> access_log(const Arguments& arguments);
+
 // --api_key, --served_model_name, --system, --reasoning_parser, --tool_call_parser, --lora_resolver_dir,
-// --max_queue_len, --seed and those of sampling. Throws Failure (usage).
+// --max_queue_len, --request_timeout, --seed and those of sampling. Throws Failure (usage).
 [[nodiscard]] server::ServerOptions server_options(const Arguments& arguments, const engine::LLM& llm,
                                                    const std::string& model);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "engine/constraint.h"
 #include "engine/llm.h"
+#include "server/request_record.h"
 
 namespace tern::server {
 
@@ -52,8 +54,9 @@ struct ChatRequest {
   ToolChoice tool_choice;
   bool parallel_tool_calls = true;
   bool whole = false;  // the answer is not streamed, so that a call which breaks off can still be told as text
-  bool include_reasoning = true;  // false: what a thinking model thinks is left out
-  std::string cache_salt;         // prompts share cached prefixes only with those of the same salt
+  bool include_reasoning = true;          // false: what a thinking model thinks is left out
+  std::string cache_salt;                 // prompts share cached prefixes only with those of the same salt
+  std::shared_ptr<RequestRecord> record;  // HttpRequest's; null: none
 };
 
 // A prompt that is gone on with: /v1/completions.
@@ -65,6 +68,7 @@ struct CompletionRequest {
   Constraint constraint;
   bool echo = false;  // the prompt comes before the answer
   std::string cache_salt;
+  std::shared_ptr<RequestRecord> record;
 };
 
 }  // namespace tern::server

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "base/dtype.h"
 #include "base/philox.h"
 #include "base/strings.h"
 #include "engine/reasoning_mask.h"
@@ -56,6 +57,12 @@ bool opens_thoughts(const std::string& prompt_tail) {
   return begin != std::string::npos && (end == std::string::npos || end < begin);
 }
 
+std::map<std::string, std::string> cache_labels(const engine::CacheEngine& cache) {
+  return {{"block_size", cat(cache.block_size())},
+          {"num_gpu_blocks", cat(cache.num_blocks())},
+          {"cache_dtype", std::string(dtype_name(cache.dtype()))}};
+}
+
 }  // namespace
 
 ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
@@ -64,7 +71,7 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
       max_model_len_(llm.engine().max_model_len()),
       knows_developer_(llm.session().text->chat_template &&
                        llm.session().text->chat_template->source().find("developer") != std::string::npos),
-      metrics_(options_.model_names.front()),
+      metrics_(options_.model_names.front(), cache_labels(llm.engine().cache())),
       end_token_ids_(llm.engine().end_token_ids()),
       vocab_size_(llm.session().model.config.vocab_size),
       grammars_(llm.session().text->tokenizer, end_token_ids_, vocab_size_),
@@ -231,6 +238,9 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
     sink->failed(held.error(), held.error().kind == ErrorKind::data ? 400 : 501);
     return nullptr;
   }
+  if (asked.running.record != nullptr) {
+    asked.running.record->asks(asked.model.empty() ? options_.model_names.front() : asked.model, length);
+  }
   auto request = std::make_shared<RunningRequest>(*this, std::move(asked.running), std::move(sink));
   request->begin(*prompt, *params);
   return request;
@@ -261,6 +271,7 @@ std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::share
     asked.running.reads = true;
   }
   asked.running.engine.cache_salt = std::move(request.cache_salt);
+  asked.running.record = std::move(request.record);
   auto& messages = request.dialogue.messages;
   const bool has_system = std::any_of(messages.begin(), messages.end(), [](const chat::Message& message) {
     return message.role == "system" || message.role == "developer";
@@ -286,6 +297,7 @@ std::shared_ptr<RequestHandle> ChatService::complete(CompletionRequest request, 
   asked.n = request.n;
   asked.constraint = std::move(request.constraint);
   asked.running.engine.cache_salt = std::move(request.cache_salt);
+  asked.running.record = std::move(request.record);
   return begin(std::move(asked), std::move(sink));
 }
 

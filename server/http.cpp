@@ -30,11 +30,12 @@ constexpr auto kNoDescriptorPause = 100ms;  // until a connection may have ended
 
 class Server final : public HttpServer {
  public:
-  explicit Server(HttpOptions options, HttpHandler handler, HttpErrorBody error_body)
+  Server(HttpOptions options, HttpHandler handler, HttpErrorBody error_body, HttpFaultTold fault_told)
       : io_(1), work_(io_.get_executor()), sweep_timer_(io_), accept_timer_(io_) {
     host_.options = std::move(options);
     host_.handler = std::move(handler);
     host_.error_body = std::move(error_body);
+    host_.fault_told = std::move(fault_told);
     host_.wakeups = std::make_shared<Wakeups>([this] { asio::post(io_, [this] { on_wakeups(); }); });
   }
 
@@ -204,7 +205,7 @@ void Server::on_wakeups() {
 
 void Server::wait_sweep() {
   const HttpOptions& options = host_.options;
-  const auto least = std::min({options.request_timeout, options.idle_timeout, options.send_timeout});
+  const auto least = std::min({options.receive_timeout, options.idle_timeout, options.send_timeout});
   sweep_timer_.expires_after(std::clamp(least / 8, std::chrono::milliseconds(5), std::chrono::milliseconds(250)));
   sweep_timer_.async_wait([this](const ErrorCode& error) {
     if (error || ended_) return;  // a timer that was due already is not cancelled
@@ -268,9 +269,9 @@ void raise_descriptor_limit() {
 }  // namespace
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const HttpOptions& options, HttpHandler handler,
-                                                       HttpErrorBody error_body) {
+                                                       HttpErrorBody error_body, HttpFaultTold fault_told) {
   raise_descriptor_limit();
-  auto server = std::make_unique<Server>(options, std::move(handler), std::move(error_body));
+  auto server = std::make_unique<Server>(options, std::move(handler), std::move(error_body), std::move(fault_told));
   if (auto opened = server->open(); !opened.ok()) return opened.error();
   server->run();
   return std::unique_ptr<HttpServer>(std::move(server));

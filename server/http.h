@@ -18,6 +18,7 @@
 
 namespace tern::server {
 
+class RequestRecord;
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
@@ -26,7 +27,8 @@ struct HttpRequest {
   std::string query;   // as it came, without "?"
   Headers headers;     // names in lower case, in their order
   std::string body;
-  std::string peer;  // address of the client: "127.0.0.1:50812"
+  std::string peer;                       // address of the client: "127.0.0.1:50812"
+  std::shared_ptr<RequestRecord> record;  // what the access log tells of it; null: nothing is kept
 
   [[nodiscard]] std::string_view header(std::string_view name) const;  // `name` in lower case; "": none
 };
@@ -61,6 +63,9 @@ using HttpHandler = std::function<void(HttpRequest&& request, std::shared_ptr<Ht
 // type.
 using HttpErrorBody = std::function<std::pair<std::string, std::string>(int status, std::string_view message)>;
 
+// Told of such a request, beside: its status, and the client's address.
+using HttpFaultTold = std::function<void(int status, std::string_view peer)>;
+
 struct HttpOptions {
   std::string host = "0.0.0.0";
   std::uint16_t port = 8000;           // 0: any free one
@@ -70,7 +75,7 @@ struct HttpOptions {
   std::size_t max_header_bytes = 64U << 10;
   std::size_t max_queued_bytes = 16U << 20;  // of an answer that its client does not read
   std::size_t max_connections = 10000;
-  std::chrono::milliseconds request_timeout{30'000};  // from a request's first byte to its last
+  std::chrono::milliseconds receive_timeout{30'000};  // from a request's first byte to its last
   std::chrono::milliseconds idle_timeout{75'000};     // between two requests of one connection
   std::chrono::milliseconds send_timeout{60'000};     // without a byte taken by the client
 };
@@ -80,7 +85,8 @@ class HttpServer {
   // Listens, and answers on a thread of its own. Errors: usage (a certificate that cannot be read), failed (the port is
   // taken, the address is not this machine's).
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> listen(const HttpOptions& options, HttpHandler handler,
-                                                                  HttpErrorBody error_body);
+                                                                  HttpErrorBody error_body,
+                                                                  HttpFaultTold fault_told = {});
   virtual ~HttpServer() = default;  // ends all connections
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

@@ -113,7 +113,7 @@ void Connection::set_deadlines() {
   if (!handshake && (!reading_request() || last_request_)) {
     request_deadline_.reset();
   } else if (!request_deadline_) {
-    request_deadline_ = now + host_.options.request_timeout;
+    request_deadline_ = now + host_.options.receive_timeout;
   }
   if (handshake || !idle() || lingering_) {
     idle_deadline_.reset();
@@ -259,6 +259,7 @@ void Connection::fault(int status, std::string_view message) {
       AnswerForm{.keep_alive = false, .max_queued_bytes = host_.options.max_queued_bytes}, host_.wakeups);
   answer->connection = this;
   answers_.push_back(answer);
+  if (host_.fault_told) host_.fault_told(status, peer_);
   respond_error(host_, *answer, status, message);
 }
 
@@ -372,7 +373,7 @@ void Connection::sweep(Clock::time_point now) {
   if (idle_deadline_ && now > *idle_deadline_) return close();
   if (!request_deadline_ || now <= *request_deadline_) return;
   if (tls_ && !tls_->established()) return close();
-  fault(408, cat("the request did not arrive whole within ", host_.options.request_timeout.count(), " ms"));
+  fault(408, cat("the request did not arrive whole within ", host_.options.receive_timeout.count(), " ms"));
   work();
 }
 

@@ -27,6 +27,7 @@ struct ConnectionHost {
   HttpOptions options;
   HttpHandler handler;
   HttpErrorBody error_body;
+  HttpFaultTold fault_told;
   std::shared_ptr<TlsContext> tls;  // null: plain
   std::shared_ptr<Wakeups> wakeups;
   bool draining = false;

@@ -5,8 +5,15 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "base/strings.h"
 
@@ -47,6 +54,35 @@ prometheus::MetricFamily lora_info(const engine::EngineStats& stats, std::int64_
   return family;
 }
 
+struct ProcessFigures {
+  double resident_bytes = 0, open_files = 0, start_time = 0;
+};
+
+// As Prometheus' own clients tell them, from /proc.
+ProcessFigures process_figures() {
+  ProcessFigures out;
+  std::ifstream statm("/proc/self/statm");
+  double pages = 0;
+  statm >> pages >> pages;  // the second: resident
+  out.resident_bytes = pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end; it.increment(error)) {
+    ++out.open_files;
+  }
+  // Field 22 of stat: ticks from the machine's start to the process's. Names may have spaces, and end with ")".
+  std::ifstream file("/proc/self/stat");
+  std::string stat((std::istreambuf_iterator<char>(file)), {});
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  double uptime = 0;
+  std::ifstream("/proc/uptime") >> uptime;
+  const double age = uptime - std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  out.start_time = std::chrono::duration<double>(now).count() - age;
+  return out;
+}
+
 }  // namespace
 
 struct Metrics::Series {
@@ -62,12 +98,18 @@ struct Metrics::Series {
     return BuildHistogram().Name(name).Help(help).Register(registry).Add(labels, bounds);
   }
 
+  prometheus::Gauge& process(const char* name, const char* help) {
+    return BuildGauge().Name(name).Help(help).Register(registry).Add({});
+  }
+
   prometheus::Registry registry;
   prometheus::Labels labels;
+  const double start_time = process_figures().start_time;
   prometheus::Gauge& running = gauge("vllm:num_requests_running", "Requests in the batch.");
   prometheus::Gauge& waiting = gauge("vllm:num_requests_waiting", "Requests that wait to be computed.");
   prometheus::Gauge& cache =
       gauge("vllm:kv_cache_usage_perc", "Share of the key-value cache's blocks in use; 1 is all.");
+  prometheus::Gauge& gpu_cache = gauge("vllm:gpu_cache_usage_perc", "The same, under vLLM's name of before.");
   prometheus::Gauge& preemptions = gauge("vllm:num_preemptions_total", "Sequences that gave their blocks up.");
   prometheus::Gauge& drafts = gauge("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens that were checked.");
   prometheus::Gauge& accepted = gauge("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right.");
@@ -83,6 +125,9 @@ struct Metrics::Series {
                                                "Mean time of a request's tokens behind its first.", kBetweenTokens);
   prometheus::Histogram& whole =
       histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.", kWhole);
+  prometheus::Gauge& memory = process("process_resident_memory_bytes", "Memory that the process holds, in bytes.");
+  prometheus::Gauge& descriptors = process("process_open_fds", "Files and connections that the process holds open.");
+  prometheus::Gauge& started = process("process_start_time_seconds", "When the process began, in seconds since 1970.");
   prometheus::Histogram& prompt_lengths = histogram("vllm:request_prompt_tokens", "Tokens of a prompt.", kTokens);
   prometheus::Histogram& answer_lengths = histogram("vllm:request_generation_tokens", "Tokens of an answer.", kTokens);
   prometheus::Family<prometheus::Counter>& finished =
@@ -91,7 +136,15 @@ struct Metrics::Series {
       BuildCounter().Name("http_requests_total").Help("Responses by route and status.").Register(registry);
 };
 
-Metrics::Metrics(const std::string& model_name) : series_(std::make_unique<Series>(model_name)) {
+Metrics::Metrics(const std::string& model_name, std::map<std::string, std::string> cache)
+    : series_(std::make_unique<Series>(model_name)) {
+  cache["engine"] = "0";
+  prometheus::Gauge& config = BuildGauge()
+                                  .Name("vllm:cache_config_info")
+                                  .Help("How the key-value cache is made.")
+                                  .Register(series_->registry)
+                                  .Add(cache);
+  config.Set(1);
   for (const char* reason : {"stop", "length", "abort", "error"}) {
     auto labels = series_->labels;
     labels["finished_reason"] = reason;
@@ -126,6 +179,11 @@ std::string Metrics::page(const engine::EngineStats& stats, std::int64_t max_lor
   series_->waiting.Set(static_cast<double>(stats.waiting));
   const auto blocks = static_cast<double>(stats.cache_blocks);
   series_->cache.Set(blocks > 0 ? static_cast<double>(stats.cache_blocks_used) / blocks : 0);
+  series_->gpu_cache.Set(series_->cache.Value());
+  const ProcessFigures process = process_figures();
+  series_->memory.Set(process.resident_bytes);
+  series_->descriptors.Set(process.open_files);
+  series_->started.Set(series_->start_time);
   series_->queried.Set(static_cast<double>(stats.cache_queries));
   series_->hits.Set(static_cast<double>(stats.cache_hits));
   series_->preemptions.Set(static_cast<double>(stats.preemptions));

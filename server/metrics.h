@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,7 +24,8 @@ struct RequestTimes {
 // Any thread may call it.
 class Metrics {
  public:
-  explicit Metrics(const std::string& model_name);
+  // `cache`: how it is made, as the labels of vllm:cache_config_info.
+  explicit Metrics(const std::string& model_name, std::map<std::string, std::string> cache = {});
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;

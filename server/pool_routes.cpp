@@ -6,6 +6,7 @@
 #include "server/ids.h"
 #include "server/json_body.h"
 #include "server/openai/api_error.h"
+#include "server/openapi/openapi.h"
 #include "server/page_routes.h"
 
 namespace tern::server {
@@ -92,6 +93,7 @@ PoolRoutes::PoolRoutes(ModelPool& pool, const PoolServerOptions& options)
     exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", pool_.metrics());
   });
   add_models(unix_time());
+  add_openapi_route(own_, options.version);
   add_page_routes(own_);
 }
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/api_error.h"
+#include "server/request_record.h"
 
 namespace tern::server {
 namespace {
@@ -93,6 +94,19 @@ bool Router::knows(const std::string& path) const {
                      [&](const Route& route) { return matched(route.path, path).has_value(); });
 }
 
+void Router::limit_time(Deadlines& deadlines, std::chrono::milliseconds time) {
+  deadlines_ = &deadlines;
+  time_ = time;
+}
+
+void Router::limit(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
+                   const ErrorWriter& errors) {
+  if (deadlines_ == nullptr || request.record == nullptr) return;
+  request.record->limit(*deadlines_, time_, [weak = std::weak_ptr(exchange), &errors] {
+    if (const auto still = weak.lock()) errors(*still, out_of_time(), 504);
+  });
+}
+
 void Router::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
   std::string allowed;
   const bool head = request.method == "HEAD";
@@ -113,17 +127,19 @@ void Router::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchang
       run(route.handler, request, *rest, counted, errors);
       return;
     }
+    limit(request, counted, errors);
     queue_.push([&route, &errors, counted, rest = *rest, kept = std::make_shared<HttpRequest>(std::move(request))] {
       run(route.handler, *kept, rest, counted, errors);
     });
     return;
   }
   const ErrorWriter& errors = errors_of(request.path);
+  CountedExchange counted(std::move(exchange), "none", metrics_);
   if (allowed.empty()) {
-    errors(*exchange, failed_error(cat("there is no route ", request.path), "docs/deploy.md lists the routes"), 404);
+    errors(counted, failed_error(cat("there is no route ", request.path), "docs/deploy.md lists the routes"), 404);
     return;
   }
-  errors(*exchange, failed_error(cat(request.path, " takes ", allowed, ", not ", request.method), "use that"), 405);
+  errors(counted, failed_error(cat(request.path, " takes ", allowed, ", not ", request.method), "use that"), 405);
 }
 
 }  // namespace tern::server

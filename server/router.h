@@ -1,12 +1,14 @@
 // Which function answers which route; keys, unknown routes and failures in one place.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "server/deadlines.h"
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/work_queue.h"
@@ -32,6 +34,8 @@ class Router {
  public:
   // `key` "": none is asked for. `metrics` outlives the router.
   Router(std::string key, Metrics& metrics);
+  // A request that is not answered by then is refused with 504; those that compute for it end first (RequestRecord).
+  void limit_time(Deadlines& deadlines, std::chrono::milliseconds time);
 
   void add(Route route) { routes_.push_back(std::move(route)); }
   void add(std::string method, std::string path, RouteHandler handler) {
@@ -45,14 +49,18 @@ class Router {
   [[nodiscard]] bool lets_in(const HttpRequest& request) const { return key_.empty() || has_key(request); }
   // Of HttpServer: finds the route, checks the key, runs the handler. Any thread.
   void answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange);
+  [[nodiscard]] const std::vector<Route>& routes() const { return routes_; }
   // Waits for handlers that run, and drops those that wait.
   void stop() { queue_.stop(); }
 
  private:
   [[nodiscard]] bool has_key(const HttpRequest& request) const;
   [[nodiscard]] const ErrorWriter& errors_of(std::string_view path) const;
+  void limit(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange, const ErrorWriter& errors);
 
   std::string key_;
+  Deadlines* deadlines_ = nullptr;  // null: no limit
+  std::chrono::milliseconds time_{};
   Metrics& metrics_;
   std::vector<Route> routes_;
   std::vector<std::pair<std::string, ErrorWriter>> errors_;

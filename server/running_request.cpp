@@ -39,9 +39,9 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
     if (is_forced(options_.forced)) choice.parser = forced_parser(options_.forced, std::move(choice.parser));
   }
   open_ = options_.n;
-  if (params.prompt_logprobs) prompt_.push_back(text_of({prompt.ids.front(), 0}));
+  if (params.prompt_logprobs && !prompt.ids.empty()) prompt_.push_back(text_of({prompt.ids.front(), 0}));
   usage_.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size());
-  const std::scoped_lock lock(tickets_mutex_);
+  std::unique_lock lock(tickets_mutex_);
   for (std::size_t at = 0; at < choices_.size(); ++at) {
     engine::SamplingParams own = params;
     own.sample = at;
@@ -53,6 +53,16 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
         [self = shared_from_this(), at](engine::RequestOutput&& output) { self->take(at, std::move(output)); },
         options_.engine));
   }
+  lock.unlock();
+  if (options_.record == nullptr) return;
+  options_.record->on_expiry([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->expire();
+  });
+}
+
+void RunningRequest::expire() {
+  expired_ = true;
+  abort();
 }
 
 void RunningRequest::abort() {
@@ -74,11 +84,13 @@ void RunningRequest::keep_token(Choice& choice, const engine::RequestOutput& out
   const auto now = Clock::now();
   if (choice.generated++ == 0) {
     choice.first_token = now;
+    if (options_.record != nullptr && &choice == &choices_.front()) options_.record->found(output.cached_tokens);
     service_.metrics().count_first_token(seconds(now - arrival_));
   } else {
     service_.metrics().count_token(seconds(now - choice.last_token));
   }
   choice.last_token = now;
+  if (options_.record != nullptr) options_.record->count_token();
   ++usage_.completion_tokens;
   if (choice.thinks) ++usage_.reasoning_tokens;
   if (!options_.include_logprobs) return;
@@ -136,6 +148,11 @@ void RunningRequest::take(std::size_t at, engine::RequestOutput&& output) {
   if (failed_ || choice.ended) return;
   usage_.prompt_tokens = std::max(usage_.prompt_tokens, output.prompt_tokens);
   if (at == 0) usage_.cached_tokens = std::max(usage_.cached_tokens, output.cached_tokens);
+  if (output.reason == engine::FinishReason::aborted && expired_) {
+    choice.ended = true;
+    fail(out_of_time(), 504);
+    return;
+  }
   if (output.error) {
     choice.ended = true;
     fail(*output.error, output.error->kind == ErrorKind::data ? 400 : 500);
@@ -184,6 +201,9 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
     default:
       end.kind = choice.calls ? StopKind::tool_calls : StopKind::stop;
   }
+  if (options_.record != nullptr) {
+    options_.record->finished(end.kind == StopKind::tool_calls ? "tool_calls" : times.finished_reason);
+  }
   sink_->ended(end);
   if (--open_ == 0) sink_->finished(usage_);
 }
@@ -192,9 +212,10 @@ void RunningRequest::fail(const Error& error, int status) {
   failed_ = true;
   abort();  // the other answers
   RequestTimes times;
-  times.finished_reason = "error";
+  times.finished_reason = expired_ ? "abort" : "error";
   times.whole = seconds(Clock::now() - arrival_);
   service_.metrics().count_request(times);
+  if (options_.record != nullptr) options_.record->finished(expired_ ? "timeout" : "error");
   sink_->failed(error, status);
 }
 

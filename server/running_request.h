@@ -1,6 +1,7 @@
 // A request on its way: its answers as the engine draws them, read for thoughts and calls, handed to the protocol.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,7 @@ struct RunningOptions {
   std::shared_ptr<const engine::CompiledGrammar> grammar;  // that every answer is held to; null: none
   std::function<std::shared_ptr<engine::TokenMask>(std::shared_ptr<engine::TokenMask>)> around;  // the grammar's mask
   engine::RequestOptions engine;
+  std::shared_ptr<RequestRecord> record;  // null: none
 };
 
 class RunningRequest : public RequestHandle, public std::enable_shared_from_this<RunningRequest> {
@@ -34,6 +36,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
   // Throws Failure (usage) for a format of answers that there is none of.
   void begin(const engine::EncodedPrompt& prompt, const engine::SamplingParams& params);
   void abort() override;
+  void expire();  // its time is over: ends it with an error. Any thread
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -62,6 +65,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
   std::mutex tickets_mutex_;
   std::vector<engine::AsyncLLMEngine::Ticket> tickets_;  // of the choices
   bool aborted_ = false;
+  std::atomic<bool> expired_{false};
   // Of the engine's thread, once begun.
   std::vector<Choice> choices_;
   std::int64_t open_ = 0;  // choices that go on

@@ -1,13 +1,29 @@
 #include "server/server.h"
 
 #include "server/openai/api_error.h"
+#include "server/request_record.h"
 
 namespace tern::server {
 
-Result<std::unique_ptr<Server>> Server::listen(const HttpOptions& options) {
+namespace {
+
+void log_fault(AccessLog& log, int status, std::string_view peer) {
+  AccessEntry entry;
+  entry.time = std::chrono::system_clock::now();
+  entry.client = peer;
+  entry.status = status;
+  log.write(entry);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::listen(const HttpOptions& options, std::shared_ptr<AccessLog> log) {
   return catching([&] {
     std::unique_ptr<Server> server(new Server);
+    server->log_ = std::move(log);
     const auto answer = [self = server.get()](HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
+      request.record = std::make_shared<RequestRecord>(request, self->log_);
+      exchange = recorded(std::move(exchange), request.record);
       if (const HttpHandler* handler = self->serving_) {
         (*handler)(std::move(request), std::move(exchange));
       } else {
@@ -15,9 +31,15 @@ Result<std::unique_ptr<Server>> Server::listen(const HttpOptions& options) {
       }
     };
     server->http_ =
-        HttpServer::listen(options, answer, [](int status, std::string_view message) {
-          return std::pair<std::string, std::string>(openai::error_body(message, status), "application/json");
-        }).value();
+        HttpServer::listen(
+            options, answer,
+            [](int status, std::string_view message) {
+              return std::pair<std::string, std::string>(openai::error_body(message, status), "application/json");
+            },
+            [self = server.get()](int status, std::string_view peer) {
+              if (self->log_) log_fault(*self->log_, status, peer);
+            })
+            .value();
     return server;
   });
 }

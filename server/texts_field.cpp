@@ -1,5 +1,8 @@
 #include "server/texts_field.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "io/json.h"
 
 namespace tern::server {
@@ -13,7 +16,8 @@ std::vector<engine::Prompt> prompts_field(JsonBody& body, std::string_view key) 
   const auto ids_of = [&](const io::Json& list) {
     engine::TokenIds ids;
     for (const io::Json& id : list) {
-      if (!id.is_number_unsigned()) throw body.wrong(key, kExpected);
+      constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() > kMost) throw body.wrong(key, kExpected);
       ids.push_back(id.get<std::int32_t>());
     }
     return ids;

@@ -30,7 +30,9 @@ int serve_model(const Arguments& given, const Deployment& deployment) {
   if (!many) model = std::make_unique<ServedModel>(given, deployment.takes_weights);
   if (deployment.takes_weights) server::rollout::take_weights(http, model->config());
   // Before the weights are read, which may take long.
-  const auto server = listen_on(http, deployment.any_port, server::Server::listen);
+  const auto server = listen_on(http, deployment.any_port, [&](const server::HttpOptions& options) {
+    return server::Server::listen(options, access_log(given));
+  });
   if (model) model->load();
   set_interrupt_line("\ntern: finishing the answers on their way; press Ctrl-C again to stop at once\n");
   install_interrupt_handler();

@@ -12,6 +12,7 @@ using Exchange = std::shared_ptr<HttpExchange>;
 
 void messages(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   MessagesRequest asked = parse_messages(request.body);
+  asked.chat.record = request.record;
   WriterOptions options;
   options.id = random_id("msg_");
   options.model = asked.chat.model;

@@ -25,7 +25,8 @@ std::string utc_time(std::int64_t seconds) {
   return out;
 }
 
-void answer(ChatService& service, OllamaRequest asked, bool chat, const Exchange& exchange) {
+void answer(ChatService& service, OllamaRequest asked, bool chat, const HttpRequest& request,
+            const Exchange& exchange) {
   WriterOptions options;
   options.model = asked.model;
   options.created_at = utc_time(unix_time());
@@ -47,8 +48,9 @@ void answer(ChatService& service, OllamaRequest asked, bool chat, const Exchange
   }
   auto writer = answer_writer(std::move(options), exchange);
   std::shared_ptr<RequestHandle> handle;
-  if (auto* request = std::get_if<ChatRequest>(&asked.asked)) {
-    handle = service.chat(std::move(*request), std::move(writer));
+  std::visit([&](auto& one) { one.record = request.record; }, asked.asked);
+  if (auto* dialogue = std::get_if<ChatRequest>(&asked.asked)) {
+    handle = service.chat(std::move(*dialogue), std::move(writer));
   } else {
     handle = service.complete(std::get<CompletionRequest>(std::move(asked.asked)), std::move(writer));
   }
@@ -135,11 +137,11 @@ void add_routes(Router& router, ChatService& service, const std::string& version
   const std::string started = utc_time(unix_time());
   router.write_errors("/api/", refuse);
   router.add("POST", "/api/chat", [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
-    answer(service, parse_chat(request.body), true, exchange);
+    answer(service, parse_chat(request.body), true, request, exchange);
   });
   router.add("POST", "/api/generate",
              [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
-               answer(service, parse_generate(request.body), false, exchange);
+               answer(service, parse_generate(request.body), false, request, exchange);
              });
   router.add("GET", "/api/tags", [&service, started](const HttpRequest&, const std::string&, const Exchange& exchange) {
     tags(service, started, exchange);

@@ -32,6 +32,7 @@ void abort_when_gone(const Exchange& exchange, const std::shared_ptr<RequestHand
 
 void chat_completions(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   ChatCompletionRequest asked = parse_chat_completion(request.body);
+  asked.chat.record = request.record;
   WriterOptions options = writer_options(service, "chatcmpl-", asked.chat.model);
   options.stream = asked.stream;
   options.logprobs = asked.logprobs;
@@ -59,6 +60,7 @@ void completions(ChatService& service, const HttpRequest& request, const Exchang
   const auto writers = completion_writers(std::move(options), asked.requests.size(), std::move(echoes), exchange);
   std::vector<std::shared_ptr<RequestHandle>> handles;
   for (std::size_t i = 0; i < writers.size(); ++i) {
+    asked.requests[i].record = request.record;
     auto handle = service.complete(std::move(asked.requests[i]), writers[i]);
     if (handle != nullptr) handles.push_back(std::move(handle));
   }

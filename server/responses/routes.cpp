@@ -28,6 +28,7 @@ Json named_items(Json items, const std::string& id) {
 
 void create(ChatService& service, const Store& store, const HttpRequest& request, const Exchange& exchange) {
   ResponsesRequest asked = parse_responses(request.body, *store);
+  asked.chat.record = request.record;
   WriterOptions options;
   options.id = random_id("resp_");
   options.model = asked.chat.model.empty() ? service.model_names().front() : asked.chat.model;

@@ -70,7 +70,7 @@ TEST(HttpLimits, RefusesLargeHeaders) {
 }
 
 TEST(HttpLimits, EndsRequestsThatTakeTooLong) {
-  HttpFixture fixture({.request_timeout = 100ms});
+  HttpFixture fixture({.receive_timeout = 100ms});
   const std::vector<std::string> parts{"G", "GET /x HTTP/1.1\r\nHost: t\r\n",
                                        "POST /x HTTP/1.1\r\nHost: t\r\nContent-Length: 9\r\n\r\nabc"};
   for (const std::string& part : parts) {
@@ -93,7 +93,7 @@ TEST(HttpLimits, EndsRequestsThatTakeTooLong) {
 }
 
 TEST(HttpLimits, EndsIdleConnectionsButNotAnswers) {
-  HttpFixture fixture({.request_timeout = 100ms, .idle_timeout = 100ms});
+  HttpFixture fixture({.receive_timeout = 100ms, .idle_timeout = 100ms});
   HttpClient silent(fixture.port);
   HttpClient empty_lines(fixture.port);
   empty_lines.send("\r\n");
@@ -402,7 +402,7 @@ TEST(HttpLimits, ExchangesOutliveTheServer) {
 // A timer that is due can't be cancelled any more: what it does then must not go on for ever.
 TEST(HttpLimits, EndsThoughASweepIsDue) {
   server::HttpOptions options;
-  options.request_timeout = options.idle_timeout = 40ms;  // a sweep every 5 ms
+  options.receive_timeout = options.idle_timeout = 40ms;  // a sweep every 5 ms
   HttpFixture fixture(options);
   HttpClient client(fixture.port);
   std::unique_lock lock(fixture.mutex);

@@ -282,7 +282,7 @@ TEST(Http, CutsDoNotMatter) {
 
 // Broken bytes of a request give an answer or the connection's end, never anything else.
 TEST(Http, SurvivesBrokenBytes) {
-  HttpFixture fixture({.request_timeout = 200ms, .idle_timeout = 200ms});
+  HttpFixture fixture({.receive_timeout = 200ms, .idle_timeout = 200ms});
   const std::string good =
       std::string(kPost) + "POST /c HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
   std::mt19937 random(7);

@@ -141,7 +141,7 @@ TEST_F(HttpTls, ClosesOnWhatIsNotTls) {
 }
 
 TEST_F(HttpTls, EndsAHandshakeThatTakesTooLong) {
-  options.request_timeout = 100ms;
+  options.receive_timeout = 100ms;
   HttpFixture fixture(options);
   HttpClient silent(fixture.port);
   EXPECT_TRUE(silent.ended());

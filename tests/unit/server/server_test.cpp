@@ -34,6 +34,10 @@ TEST(Server, AsksToComeAgainUntilThereIsAModel) {
   ASSERT_TRUE(server->serve(*llm, options).ok());
   EXPECT_EQ(test::ask(server->port(), "GET", "/health").status, 200);
   EXPECT_EQ(test::ask(server->port(), "POST", "/v1/completions", R"({"prompt": "a", "max_tokens": 2})").status, 200);
+  for (const char* prompt : {"\"\"", "[[]]", "[[], []]"}) {  // nothing, of which log-probabilities are asked for
+    const std::string body = std::string("{\"prompt\": ") + prompt + ", \"prompt_logprobs\": 0}";
+    EXPECT_EQ(test::ask(server->port(), "POST", "/v1/completions", body).status, 400) << body;
+  }
   EXPECT_TRUE(server->drain(std::chrono::seconds(5)));
   unsetenv("TERN_HOME");
 }

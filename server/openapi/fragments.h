@@ -1,0 +1,23 @@
+// /openapi.json in parts, each beside the routes that it is about: {"paths": {...}, "components": {...}}.
+#pragma once
+
+#include <string_view>
+
+namespace tern::server {
+
+std::string_view plain_openapi();
+
+namespace openai {
+std::string_view openapi();
+}
+namespace anthropic {
+std::string_view openapi();
+}
+namespace responses {
+std::string_view openapi();
+}
+namespace ollama {
+std::string_view openapi();
+}
+
+}  // namespace tern::server

@@ -1,0 +1,469 @@
+#include "server/openapi/fragments.h"
+
+namespace tern::server {
+
+// The server's own routes, and those of vLLM that are no protocol's.
+std::string_view plain_openapi() {
+  return R"json({
+  "paths": {
+    "/health": {
+      "get": {
+        "summary": "200 while the engine serves", "tags": ["Server"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"application/json": {"schema": {"type": "object"}}}},
+          "5XX": {"$ref": "#/components/responses/Error"}
+        },
+        "security": []
+      }
+    },
+    "/ping": {
+      "get": {
+        "summary": "200 while the engine serves", "tags": ["Server"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"application/json": {"schema": {"type": "object"}}}},
+          "5XX": {"$ref": "#/components/responses/Error"}
+        },
+        "security": []
+      },
+      "post": {
+        "summary": "200 while the engine serves", "tags": ["Server"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"application/json": {"schema": {"type": "object"}}}},
+          "5XX": {"$ref": "#/components/responses/Error"}
+        },
+        "security": []
+      }
+    },
+    "/version": {
+      "get": {
+        "summary": "tern's version", "tags": ["Server"],
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Version"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/load": {
+      "get": {
+        "summary": "Requests on their way", "tags": ["Server"],
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {
+              "application/json": {
+                "schema": {
+                  "type": "object", "required": ["server_load"],
+                  "properties": {"server_load": {"type": "integer", "minimum": 0}},
+                  "additionalProperties": false
+                }
+              }
+            }
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/metrics": {
+      "get": {
+        "summary": "Prometheus' metrics, under vLLM's names", "tags": ["Server"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"text/plain": {"schema": {"type": "string"}}}},
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/openapi.json": {
+      "get": {
+        "summary": "This document", "tags": ["Server"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"application/json": {"schema": {"type": "object"}}}},
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/sleep": {
+      "post": {
+        "summary": "Gives the memory of weights and cache back", "tags": ["Server"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"application/json": {"schema": {"type": "object"}}}},
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/wake_up": {
+      "post": {
+        "summary": "Reads the weights again", "tags": ["Server"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"application/json": {"schema": {"type": "object"}}}},
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/is_sleeping": {
+      "get": {
+        "summary": "Whether the memory is given back", "tags": ["Server"],
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {
+              "application/json": {
+                "schema": {
+                  "type": "object", "required": ["is_sleeping"],
+                  "properties": {"is_sleeping": {"type": "boolean"}}, "additionalProperties": false
+                }
+              }
+            }
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/tokenize": {
+      "post": {
+        "summary": "Ids of a text or a dialogue", "tags": ["Tokens"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/TokenizeRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Tokens"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/detokenize": {
+      "post": {
+        "summary": "The text of ids", "tags": ["Tokens"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/DetokenizeRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Text"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/rerank": {
+      "post": {
+        "summary": "How relevant texts are to a query", "tags": ["Relevance"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RerankRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Rerank"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/v1/rerank": {
+      "post": {
+        "summary": "How relevant texts are to a query", "tags": ["Relevance"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RerankRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Rerank"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/v2/rerank": {
+      "post": {
+        "summary": "How relevant texts are to a query", "tags": ["Relevance"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/RerankRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Rerank"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/score": {
+      "post": {
+        "summary": "How relevant texts are to others", "tags": ["Relevance"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ScoreRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Scored"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/v1/score": {
+      "post": {
+        "summary": "How relevant texts are to others", "tags": ["Relevance"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ScoreRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Scored"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/classify": {
+      "post": {
+        "summary": "Labels, of a model that has some", "tags": ["Relevance"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ClassifyRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Scored"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/pooling": {
+      "post": {
+        "summary": "A vector of each text", "tags": ["Relevance"],
+        "requestBody": {
+          "required": true,
+          "content": {"application/json": {"schema": {"$ref": "#/components/schemas/PoolingRequest"}}}
+        },
+        "responses": {
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Scored"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+        }
+      }
+    },
+    "/": {
+      "get": {
+        "summary": "The chat page", "tags": ["Pages"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"text/html": {"schema": {"type": "string"}}}},
+          "5XX": {"$ref": "#/components/responses/Error"}
+        },
+        "security": []
+      }
+    },
+    "/dashboard": {
+      "get": {
+        "summary": "The page of figures", "tags": ["Pages"],
+        "responses": {
+          "200": {"description": "The answer", "content": {"text/html": {"schema": {"type": "string"}}}},
+          "5XX": {"$ref": "#/components/responses/Error"}
+        },
+        "security": []
+      }
+    }
+  },
+  "components": {
+    "schemas": {
+      "Version": {
+        "type": "object", "required": ["version"], "properties": {"version": {"type": "string"}},
+        "additionalProperties": false
+      },
+      "TokenizeRequest": {
+        "anyOf": [
+          {
+            "type": "object", "required": ["prompt"],
+            "properties": {
+              "model": {"type": ["string", "null"]}, "prompt": {"type": "string"},
+              "add_special_tokens": {"type": ["boolean", "null"], "default": true},
+              "return_token_strs": {"type": ["boolean", "null"], "default": false}
+            },
+            "additionalProperties": false
+          },
+          {
+            "type": "object", "required": ["messages"],
+            "properties": {
+              "model": {"type": ["string", "null"]},
+              "messages": {
+                "type": "array", "items": {"$ref": "#/components/schemas/ChatMessage"}, "minItems": 1
+              },
+              "tools": {"type": ["array", "null"], "items": {"$ref": "#/components/schemas/ChatTool"}},
+              "add_generation_prompt": {"type": ["boolean", "null"], "default": true},
+              "continue_final_message": {"type": ["boolean", "null"], "default": false},
+              "chat_template_kwargs": {"type": ["object", "null"]}, "add_special_tokens": {},
+              "return_token_strs": {"type": ["boolean", "null"], "default": false}
+            },
+            "additionalProperties": false
+          }
+        ]
+      },
+      "Tokens": {
+        "type": "object", "required": ["count", "max_model_len", "tokens", "token_strs"],
+        "properties": {
+          "count": {"type": "integer", "minimum": 0}, "max_model_len": {"type": "integer", "minimum": 1},
+          "tokens": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+          "token_strs": {"type": ["array", "null"], "items": {"type": "string"}}
+        },
+        "additionalProperties": false
+      },
+      "DetokenizeRequest": {
+        "type": "object", "required": ["tokens"],
+        "properties": {
+          "model": {"type": ["string", "null"]},
+          "tokens": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}}
+        },
+        "additionalProperties": false
+      },
+      "Text": {
+        "type": "object", "required": ["prompt"], "properties": {"prompt": {"type": "string"}},
+        "additionalProperties": false
+      },
+      "RerankRequest": {
+        "type": "object", "required": ["query", "documents"],
+        "properties": {
+          "model": {"type": ["string", "null"]}, "query": {"type": "string"},
+          "instruction": {"type": ["string", "null"]},
+          "documents": {
+            "type": "array",
+            "items": {
+              "anyOf": [
+                {"type": "string"},
+                {
+                  "type": "object", "required": ["text"], "properties": {"text": {"type": "string"}},
+                  "additionalProperties": true
+                }
+              ]
+            },
+            "minItems": 1
+          },
+          "top_n": {"type": ["integer", "null"], "minimum": 0},
+          "return_documents": {"type": ["boolean", "null"], "default": true}
+        },
+        "additionalProperties": false
+      },
+      "Rerank": {
+        "type": "object", "required": ["id", "model", "usage"],
+        "properties": {
+          "id": {"type": "string"}, "model": {"type": "string"}, "usage": {"$ref": "#/components/schemas/Usage"}
+        },
+        "additionalProperties": true
+      },
+      "ScoreRequest": {
+        "type": "object", "required": ["text_1", "text_2"],
+        "properties": {
+          "model": {"type": ["string", "null"]},
+          "text_1": {
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
+          },
+          "text_2": {
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
+          }
+        },
+        "additionalProperties": false
+      },
+      "ClassifyRequest": {
+        "type": "object", "required": ["input"],
+        "properties": {
+          "model": {"type": ["string", "null"]},
+          "input": {
+            "anyOf": [
+              {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1},
+              {
+                "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2147483647},
+                "minItems": 1
+              },
+              {
+                "type": "array",
+                "items": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}},
+                "minItems": 1
+              }
+            ],
+            "description": "A text, token ids, or a list of either."
+          },
+          "user": {}
+        },
+        "additionalProperties": false
+      },
+      "PoolingRequest": {
+        "type": "object", "required": ["input"],
+        "properties": {
+          "model": {"type": ["string", "null"]},
+          "input": {
+            "anyOf": [
+              {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1},
+              {
+                "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2147483647},
+                "minItems": 1
+              },
+              {
+                "type": "array",
+                "items": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}},
+                "minItems": 1
+              }
+            ],
+            "description": "A text, token ids, or a list of either."
+          },
+          "encoding_format": {"anyOf": [{"type": "string", "enum": ["float"]}, {"type": "null"}]}, "user": {}
+        },
+        "additionalProperties": false
+      },
+      "Scored": {
+        "type": "object", "required": ["id", "model", "usage"],
+        "properties": {
+          "id": {"type": "string"}, "model": {"type": "string"}, "usage": {"$ref": "#/components/schemas/Usage"}
+        },
+        "additionalProperties": true
+      },
+      "ErrorBody": {
+        "type": "object", "required": ["error"],
+        "properties": {
+          "error": {
+            "type": "object", "required": ["message", "type", "param", "code"],
+            "properties": {
+              "message": {"type": "string"}, "type": {"type": "string"}, "param": {"type": ["string", "null"]},
+              "code": {"type": "integer", "minimum": 400, "maximum": 599}
+            },
+            "additionalProperties": true
+          }
+        },
+        "additionalProperties": true
+      }
+    },
+    "responses": {
+      "Error": {
+        "description": "Why not, as OpenAI says it",
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
+      }
+    },
+    "securitySchemes": {
+      "bearer": {"type": "http", "scheme": "bearer"},
+      "key": {"type": "apiKey", "in": "header", "name": "x-api-key"}
+    }
+  }
+})json";
+}
+
+}  // namespace tern::server
