@@ -409,8 +409,23 @@ TEST_F(OverATinyModel, BeamsFindTheSameBesideOthers) {
       greedy += static_cast<double>(token.logprob);
   }
   EXPECT_GT(best, greedy) << "four beams find nothing better than one";
-  sampling.temperature = 0.5F;
-  EXPECT_THROW((void)llm->chat(questions(1), sampling), Failure);
+  const auto refused = [&](auto change) {
+    SamplingParams changed = sampling;
+    change(changed);
+    const auto asked = catching([&] { return llm->chat(questions(1), changed); });
+    return asked ? "" : asked.error().line();
+  };
+  EXPECT_EQ(
+      refused([](SamplingParams& p) { p.temperature = 0.5F; }),
+      "--num_beams searches for the likeliest answer, and --temperature 0.5 would draw one; give --temperature 0");
+  EXPECT_EQ(refused([](SamplingParams& p) { p.repetition_penalty = 1.1F; }),
+            "--num_beams searches for the likeliest answer, and penalties would change what is likely; give "
+            "--repetition_penalty 1");
+  EXPECT_EQ(
+      refused([](SamplingParams& p) {
+        p.logit_bias = {{5, 1.0F}};
+      }),
+      "--num_beams searches for the likeliest answer, and the answer is held to a form; leave one of the two out");
   sampling = tokens(10);
   sampling.num_beams = 2;
   sampling.stop = {together[0].text.substr(1, 1)};
