@@ -6,8 +6,10 @@
 #include "base/peak_memory.h"
 #include "base/strings.h"
 #include "base/thread_pool.h"
+#include "cli/generation_flags.h"
 #include "cli/interrupt.h"
 #include "cli/session_flags.h"
+#include "engine/cache_dtype.h"
 
 namespace tern::cli {
 namespace {
@@ -40,6 +42,7 @@ engine::BenchmarkOptions benchmark_options(const Arguments& arguments) {
   engine::BenchmarkOptions options;
   options.new_tokens = arguments.integer("max_new_tokens");
   options.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
+  options.engine.cache_dtype = engine::cache_dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   options.stopped = interrupted;
   return options;
 }
@@ -52,6 +55,8 @@ ComparedDevice measure_target(const Arguments& arguments, const BenchTarget& tar
   if (!target.device.empty()) opening.runtime.device = target.device;
   const auto session = session::open_session(opening).value();
   require_length(arguments, session->model.config.max_position_embeddings);
+  engine::BenchmarkOptions options = benchmark_options(arguments);
+  require_cache_dtype(*session, options.engine);
   models::LoadOptions load;
   load.max_positions = longest(arguments);
   load_weights(*session, arguments, load);
@@ -60,7 +65,6 @@ ComparedDevice measure_target(const Arguments& arguments, const BenchTarget& tar
   out.roofline.threads = target.threads > 0 ? target.threads : usable_threads();
   out.roofline.machine = session::measure_machine(*session->runtime, session->numerics.compute);
   forget_peak_memory();  // what that took is no part of a run
-  engine::BenchmarkOptions options = benchmark_options(arguments);
   models::LoadedAdapter adapter;
   for (const auto& folder : arguments.list("adapters")) {
     adapter = models::load_adapter(session->model, "lora", folder).value();

@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "cli/data_setup.h"
 #include "cli/saved_arguments.h"
+#include "engine/cache_dtype.h"
 #include "io/json.h"
 #include "io/mapped_file.h"
 #include "models/adapter.h"
@@ -81,9 +82,8 @@ void load_training_arguments(Arguments& arguments) {
   const bool present = !folder.empty() && fs::is_regular_file(file, ignored);
   if (arguments.boolean("load_args") && present) {
     std::vector<std::string_view> names = {
-        "torch_dtype",       "template",       "system",    "enable_thinking", "preserve_thinking",
-        "use_chat_template", "agent_template", "task_type", "num_labels",      "problem_type",
-        "new_special_tokens"};
+        "torch_dtype",    "template",  "system",     "enable_thinking", "preserve_thinking", "use_chat_template",
+        "agent_template", "task_type", "num_labels", "problem_type",    "new_special_tokens"};
     if (!arguments.list("adapters").empty()) names.emplace_back("model");  // a checkpoint is itself the model
     load_saved_flags(arguments, file, names);
   }
@@ -119,7 +119,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.max_model_len = arguments.maybe_integer("max_model_len").value_or(0);
   if (arguments.has("val_dataset")) options.engine.max_num_seqs = arguments.integer("max_batch_size");
   options.batch_invariant = arguments.boolean("batch_invariant");
-  options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
+  options.engine.cache_dtype = engine::cache_dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
   options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
   options.engine.top_logprobs = arguments.maybe_integer("top_logprobs").value_or(0);
   if (const auto config = arguments.maybe_string("speculative_config")) {
@@ -131,6 +131,11 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.agent_template = arguments.maybe_string("agent_template").value_or("");
   options.image_sizes = session::image_sizes_of_environment(arguments.integer("max_pixels")).value();
   return options;
+}
+
+void require_cache_dtype(const session::Session& session, const engine::EngineOptions& options) {
+  if (!options.cache_dtype) return;
+  engine::check_cache_dtype(*session.runtime->device, session.model.config, *options.cache_dtype).value();
 }
 
 engine::SamplingParams sampling_params(const Arguments& arguments, const engine::SamplingParams& advised) {

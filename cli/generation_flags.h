@@ -17,6 +17,9 @@ void load_training_arguments(Arguments& arguments);
 // --top_logprobs, --speculative_config, --use_chat_template, --enable_thinking and --agent_template.
 [[nodiscard]] engine::LLMOptions llm_options(const Arguments& arguments);
 
+// Whether --kv_cache_dtype is for the model and its device: asked before weights are read. Throws Failure (usage).
+void require_cache_dtype(const session::Session& session, const engine::EngineOptions& options);
+
 // `advised`, the flags winning over it.
 [[nodiscard]] engine::SamplingParams sampling_params(const Arguments& arguments, const engine::SamplingParams& advised);
 

@@ -127,6 +127,7 @@ ServedModel::~ServedModel() = default;
 void ServedModel::load() {
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session_, options_).value();
+  require_cache_dtype(*session_, options_.engine);
   load.vision_later = !takes_weights_;
   load.vision = takes_weights_;
   load_weights(*session_, arguments_, load);

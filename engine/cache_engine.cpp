@@ -6,6 +6,8 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/cache_dtype.h"
+#include "ops/attention_paged.h"
 
 namespace tern::engine {
 namespace {
@@ -17,6 +19,7 @@ std::uint64_t bytes_per_token(const std::vector<nn::CacheSpec>& specs, tern_dtyp
   std::uint64_t bytes = sizeof(std::int32_t);
   for (const nn::CacheSpec& spec : specs) {
     bytes += total_bytes(make_desc(dtype, {spec.kv_heads, spec.key_dim + spec.value_dim}));
+    if (ops::has_scales(dtype)) bytes += total_bytes(make_desc(TERN_F32, {spec.kv_heads, 2}));
   }
   return bytes;
 }
@@ -39,6 +42,15 @@ std::uint64_t bytes_of_seats(const std::vector<nn::CacheSpec>& specs, const Cach
     for (const nn::StateSpec& state : spec.states) bytes += total_bytes(nn::state_desc(seats, state.shape));
   }
   return bytes;
+}
+
+// What a cache in 8 bits takes, beside one in bfloat16.
+void tell_bytes(const CacheEngine& cache, const std::vector<nn::CacheSpec>& specs) {
+  if (!ops::has_scales(cache.dtype())) return;
+  const auto tokens = static_cast<std::uint64_t>(cache.num_blocks() * cache.block_size());
+  log_info(cat("key-value cache: ", tokens, " tokens in ", cache_dtype_name(cache.dtype()), " take ",
+               human_bytes(tokens * bytes_per_token(specs, cache.dtype())), ", in bfloat16 they would take ",
+               human_bytes(tokens * bytes_per_token(specs, TERN_BF16))));
 }
 
 // Blocks for sequences that the budget holds, no tensor larger than the device allocates.
@@ -98,6 +110,7 @@ CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<
   scope_ = free_scope(*store_);
   tensors_.emplace(store_, "key-value cache");
   create_tensors();
+  tell_bytes(*this, specs_);
 }
 
 void CacheEngine::create_tensors() {
@@ -113,6 +126,10 @@ void CacheEngine::create_tensors() {
     if (spec.kind == nn::CacheKind::latent) continue;
     tensors_->create(nn::value_cache_name(scope_, spec.module),
                      nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.value_dim));
+    if (!ops::has_scales(options_.dtype)) continue;
+    const TensorDesc scales = nn::scale_desc(blocks, block_size(), spec.kv_heads);
+    tensors_->create(nn::key_scale_name(scope_, spec.module), scales);
+    tensors_->create(nn::value_scale_name(scope_, spec.module), scales);
   }
   tensors_->create(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
   tensors_->create(nn::block_tables_name(scope_), nn::block_tables_desc(capacity()));

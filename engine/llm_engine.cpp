@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/cache_dtype.h"
 #include "engine/known_tokens.h"
 #include "engine/non_finite_logit.h"
 #include "engine/stop_texts.h"
@@ -130,6 +131,7 @@ CacheOptions cache_beside(const ImageEncoder* images, const EngineOptions& optio
 CacheOptions cache_options(const EngineOptions& options, const models::LoadedModel& model) {
   CacheOptions cache;
   cache.dtype = options.cache_dtype.value_or(session::storable_dtype(model.store->device()->info(), model.dtype));
+  check_cache_dtype(*model.store->device(), model.config, cache.dtype).value();
   cache.max_model_len = options.max_model_len;
   cache.max_num_seqs = options.max_num_seqs;
   cache.shorten = options.shorten;

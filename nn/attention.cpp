@@ -115,13 +115,23 @@ KeysValues keys_values(Context& context, const std::string& module, const Attent
   return own;
 }
 
-Value attend_paged(Context& context, const std::string& module, const AttentionConfig& config,
-                   const TokenInputs& inputs, Value q, const Projections& split, const ops::AttentionOptions& options) {
+ops::KvCache cache_of(Context& context, const std::string& owner, const AttentionConfig& config,
+                      const TokenInputs& inputs) {
   const TensorDesc desc =
       cache_desc(inputs.cache_dtype, inputs.num_blocks, inputs.block_size, config.kv_heads, config.head_dim);
-  const std::string& owner = config.shares_with.empty() ? module : config.shares_with;
   ops::KvCache cache{context.state(key_cache_name(inputs.cache_scope, owner), desc),
                      context.state(value_cache_name(inputs.cache_scope, owner), desc)};
+  if (ops::has_scales(inputs.cache_dtype)) {
+    const TensorDesc scales = scale_desc(inputs.num_blocks, inputs.block_size, config.kv_heads);
+    cache.k_scale = context.state(key_scale_name(inputs.cache_scope, owner), scales);
+    cache.v_scale = context.state(value_scale_name(inputs.cache_scope, owner), scales);
+  }
+  return cache;
+}
+
+Value attend_paged(Context& context, const std::string& module, const AttentionConfig& config,
+                   const TokenInputs& inputs, Value q, const Projections& split, const ops::AttentionOptions& options) {
+  ops::KvCache cache = cache_of(context, config.shares_with.empty() ? module : config.shares_with, config, inputs);
   if (config.shares_with.empty()) {
     const auto [k, v] = keys_values(context, module, config, inputs.positions, split);
     cache = ops::kv_write(context.graph(), k, v, inputs.slots, cache, context.options().needs);

@@ -57,6 +57,13 @@ struct CacheSpec {
 [[nodiscard]] inline std::string value_cache_name(const std::string& scope, const std::string& module) {
   return scope + module + ".v_cache";
 }
+// Where the cache is of 8 bits (ops::has_scales): what its rows' codes are times.
+[[nodiscard]] inline std::string key_scale_name(const std::string& scope, const std::string& module) {
+  return scope + module + ".k_scale";
+}
+[[nodiscard]] inline std::string value_scale_name(const std::string& scope, const std::string& module) {
+  return scope + module + ".v_scale";
+}
 [[nodiscard]] inline std::string state_name(const std::string& scope, const std::string& module,
                                             const std::string& name) {
   return scope + module + "." + name;
@@ -68,6 +75,13 @@ struct CacheSpec {
   TensorDesc desc = make_desc(dtype, {num_blocks, block_size, heads, dim});
   desc.strides[1] = dim;
   desc.strides[2] = block_size * dim;
+  return desc;
+}
+// [num_blocks, block_size, heads] f32, in the same order.
+[[nodiscard]] inline TensorDesc scale_desc(std::int64_t num_blocks, std::int64_t block_size, std::int64_t heads) {
+  TensorDesc desc = make_desc(TERN_F32, {num_blocks, block_size, heads});
+  desc.strides[1] = 1;
+  desc.strides[2] = block_size;
   return desc;
 }
 // [num_seats, shape...] f32.

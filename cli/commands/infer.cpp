@@ -46,6 +46,7 @@ int run_infer(const Arguments& given) {
   engine::LLMOptions options = llm_options(arguments);
   options.images = generates;
   options.progress = weight_progress(arguments);
+  require_cache_dtype(*session, options.engine);
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();
   load.vision_later = generates;

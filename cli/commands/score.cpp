@@ -1,14 +1,15 @@
 // tern score: the log-probability of every token of each text, and how far a model is from another.
 #include <algorithm>
 
-#include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands/command.h"
+#include "cli/generation_flags.h"
 #include "cli/interrupt.h"
 #include "cli/score_output.h"
 #include "cli/session_flags.h"
 #include "cli/text_rows.h"
+#include "engine/cache_dtype.h"
 
 namespace tern::cli {
 namespace {
@@ -66,7 +67,10 @@ int run_score(const Arguments& arguments) {
   options.engine.max_num_batched_tokens = arguments.integer("max_num_batched_tokens");
   engine::ScoreOptions scoring;
   scoring.cached = arguments.has("kv_cache_dtype");
-  if (scoring.cached) options.engine.cache_dtype = dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
+  if (scoring.cached) {
+    options.engine.cache_dtype = engine::cache_dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
+    require_cache_dtype(*session, options.engine);
+  }
   scoring.stride = window_stride(arguments, options.max_model_len, texts);
   scoring.threads = runtime_options(arguments).num_threads;
   models::LoadOptions load;

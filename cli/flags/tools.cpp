@@ -40,6 +40,7 @@ constexpr Flag kTextRows[] = {
     {.name = "dataset", .type = list, .help = "files or hub ids with rows {\"text\"}; add #N to take N rows"},
     {.name = "result_path", .help = "file to write the results to", .computed = "standard output"},
 };
+constexpr std::string_view kCacheDtypes = "auto|bfloat16|float16|float32|int8|fp8|fp8_e4m3";
 constexpr Flag kScore[] = {
     {.name = "max_length",
      .type = integer,
@@ -57,7 +58,7 @@ constexpr Flag kScore[] = {
      .type = choice,
      .help = "score as tern infer computes, in steps over a KV cache of this dtype; auto: that of --torch_dtype",
      .computed = "no cache: keys and values aren't rounded",
-     .choices = "auto|bfloat16|float16|float32"},
+     .choices = kCacheDtypes},
     {.name = "max_num_batched_tokens",
      .type = integer,
      .fallback = "32",
@@ -129,12 +130,14 @@ constexpr Flag kTask[] = {
      .choices = "single_label_classification|multi_label_classification|regression",
      .effect = "classifies"},
 };
-constexpr Flag kCache[] = {
+constexpr Flag kCacheDtype[] = {
     {.name = "kv_cache_dtype",
      .type = choice,
      .fallback = "auto",
-     .help = "dtype of the KV cache; auto: that of --torch_dtype",
-     .choices = "auto|bfloat16|float16|float32"},
+     .help = "dtype of the KV cache; auto: that of --torch_dtype; int8, fp8: half of bfloat16's memory, rounded more",
+     .choices = kCacheDtypes},
+};
+constexpr Flag kCache[] = {
     {.name = "kv_cache_memory",
      .type = size,
      .help = "most bytes of the KV cache",
@@ -441,7 +444,8 @@ std::vector<FlagGroup> tool_groups() {
           {"deploy", "Server", kDeploy},
           {"merge", "Result", kMerge},
           {"export", "Export", kExport},
-          {"cache", "Key-value cache", kCache},
+          {"cache_dtype", "Key-value cache", kCacheDtype},
+          {"cache", "Memory of the cache", kCache},
           {"eval", "Evaluation", kEval},
           {"sample", "Sampling", kSample},
           {"tokenize", "Text", kTokenize},

@@ -297,6 +297,41 @@ TEST_F(Inference, TheCacheIsAsItIsTold) {
   EXPECT_NE(with({"--torch_dtype", "bfloat16", "--logprobs", "--kv_cache_dtype", "float32"}), narrow);
 }
 
+// A cache in 8 bits answers, says what it takes, and rounds; a dtype that there is none of, a model that keeps no keys,
+// and a device without such attention say so before weights are read.
+TEST_F(Inference, TheCacheMayBeInEightBits) {
+  const std::vector<std::string> words = {"infer", "--val_dataset", rows_, "--max_new_tokens", "6", "--logprobs"};
+  const auto with = [&](const std::string& dtype, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), words.begin(), words.end());
+    more.insert(more.end(), {"--kv_cache_dtype", dtype, "--model", path("model").string()});
+    return run(more, options_);
+  };
+  const auto exact = with("float32");
+  for (const char* dtype : {"int8", "fp8"}) {
+    const auto outcome = with(dtype);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_NE(outcome.out, exact.out) << dtype;
+    EXPECT_NE(outcome.err.find(std::string(" tokens in ") + dtype + " take "), std::string::npos) << outcome.err;
+    EXPECT_EQ(with(dtype, {"--max_batch_size", "4", "--batch_invariant", "true"}).out,
+              with(dtype, {"--batch_invariant", "true"}).out);
+  }
+  EXPECT_EQ(with("fp8_e4m3").out, with("fp8").out);
+  EXPECT_EQ(with("int8", {"--device", "sim"}).status, 0);
+  Options ascend = options_;
+  ascend.variables["TERN_SIM"] = "ascend";
+  const auto refused = run({"infer", "--val_dataset", rows_, "--kv_cache_dtype", "int8", "--device", "sim", "--model",
+                            path("model").string()},
+                           ascend);
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_NE(refused.err.find("has no attention over a cache in 8 bits; leave the flag out, or give bfloat16"),
+            std::string::npos)
+      << refused.err;
+  const auto unknown = with("fp8_e5m2");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_NE(unknown.err.find("fp8_e5m2"), std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("fp8_e4m3"), std::string::npos) << unknown.err;
+}
+
 // The flag's dtype is that of the weights, wherever it comes from: rounded when they're loaded or when they were
 // written, they score alike to the last digit, and a wider dtype than the stored one adds nothing.
 TEST_F(Inference, TorchDtypeIsWhatWeightsAreHeldIn) {

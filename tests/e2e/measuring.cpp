@@ -105,8 +105,8 @@ TEST_F(Measuring, TextsAreScoredThroughACacheAsAnswersAre) {
 }
 
 TEST_F(Measuring, BenchTellsBothPhases) {
-  const auto rows =
-      output({"bench", "--prompt_length", "16", "--max_new_tokens", "4", "--batch_size", "1", "3", "--json"});
+  const auto rows = output({"bench", "--prompt_length", "16", "--max_new_tokens", "4", "--batch_size", "1", "3",
+                            "--kv_cache_dtype", "int8", "--json"});
   for (const char* part : {"\"phase\": \"prefill\", \"batch\": 1, \"tokens\": 16,",
                            "\"phase\": \"decode\", \"batch\": 3, \"tokens\": 9,", "\"gflops\": "}) {
     EXPECT_NE(rows.find(part), std::string::npos) << rows;

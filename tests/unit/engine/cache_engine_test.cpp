@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/dtype.h"
+#include "engine/cache_dtype.h"
+#include "ops/attention_paged.h"
+#include "tests/unit/backend_sim/sim_device.h"
 #include "tiny.h"
 
 namespace tern::engine {
@@ -170,6 +173,56 @@ TEST(CacheEngine, IsInTheModelsDtypeUnlessToldOtherwise) {
   }
 }
 
+// Half of bfloat16's bytes, and a scale in fp32 for the keys and one for the values of each head: of heads of 16 that's
+// 40 bytes where there are 64.
+TEST(CacheEngine, InEightBitsHoldsMoreTokensInTheSameMemory) {
+  const auto model = tiny_model();
+  for (const tern_dtype dtype : {TERN_I8, TERN_F8_E4M3}) {
+    CacheOptions options;
+    options.dtype = dtype;
+    options.max_model_len = 64;
+    options.max_num_seqs = 4;
+    const CacheEngine cache(model.store, specs_of(model), options);
+    const auto tokens = static_cast<std::uint64_t>((cache.num_blocks() + 1) * cache.block_size());
+    const std::uint64_t tables = 5U * 4 * 64 / static_cast<std::uint64_t>(cache.block_size());
+    EXPECT_EQ(cache.bytes(), tokens * (4 * (2 * 16 + 2 * 4) + 4) + tables);
+    const std::string module = "model.layers.1.self_attn", scope = cache.capacity().scope;
+    std::uint64_t bytes = 0;
+    for (const auto& name : {nn::key_cache_name(scope, module), nn::value_cache_name(scope, module),
+                             nn::key_scale_name(scope, module), nn::value_scale_name(scope, module)}) {
+      bytes += total_bytes(model.store->at(name).desc);
+    }
+    EXPECT_EQ(bytes, tokens * 2 * (2 * 16 + 2 * 4));
+    options.memory = 100 * (4 * 40 + 4) + tables;
+    EXPECT_EQ(CacheEngine(model.store, specs_of(model), options).num_blocks(), 100 / cache.block_size() - 1);
+  }
+}
+
+// Asked before a step is built: in words that name the flag, and say what to do.
+TEST(CacheEngine, EightBitsAreRefusedWhereThereAreNoKeysOrNoKernel) {
+  const auto refused = [](const models::LoadedModel& model, tern_dtype dtype) {
+    const Status status = check_cache_dtype(*model.store->device(), model.config, dtype);
+    return status ? "" : status.error().line();
+  };
+  EXPECT_EQ(refused(tiny_model(), TERN_I8), "");
+  EXPECT_EQ(refused(tiny_model("qwen3.5-untied"), TERN_F8_E4M3), "");  // states beside keys
+  const std::string latent = refused(tiny_model("deepseek-v3-untied"), TERN_I8);
+  EXPECT_NE(latent.find("--kv_cache_dtype int8 is not for DeepseekV3ForCausalLM, whose layer model.layers.0.self_attn "
+                        "keeps a latent vector of each token, no keys and values"),
+            std::string::npos)
+      << latent;
+  EXPECT_EQ(refused(tiny_model("deepseek-v3-untied"), TERN_BF16), "");
+  const test::SimEnvironment environment(test::Environment{{"TERN_SIM", "ascend"}});
+  const std::string without = refused(tiny_model_on(accel::Device::open(test::load_plugin("sim"), 0).value()), TERN_I8);
+  EXPECT_NE(without.find("has no attention over a cache in 8 bits"), std::string::npos) << without;
+  auto model = tiny_model("deepseek-v3-untied");
+  session::Runtime runtime;
+  EngineOptions options = small_engine();
+  options.cache_dtype = TERN_F8_E4M3;
+  EXPECT_NE(error_of([&] { const LLMEngine engine(model, any_tokenizer(), options, runtime); }).find("fp8 is not for"),
+            std::string::npos);
+}
+
 // Memory is taken as it comes: what lay there before is never read.
 TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
   auto mistral = tiny_model("mistral");
@@ -182,8 +235,9 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
     tern_dtype dtype;
   };
   for (const auto& [model, dtype] :
-       {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16}, Case{with_states, TERN_BF16},
-        Case{latent, TERN_BF16}, Case{indexed, TERN_BF16}, Case{shared, TERN_BF16}}) {
+       {Case{mistral, TERN_F32}, Case{mistral, TERN_BF16}, Case{mistral, TERN_F16}, Case{mistral, TERN_I8},
+        Case{mistral, TERN_F8_E4M3}, Case{with_states, TERN_BF16}, Case{with_states, TERN_I8}, Case{latent, TERN_BF16},
+        Case{indexed, TERN_BF16}, Case{shared, TERN_BF16}, Case{shared, TERN_F8_E4M3}}) {
     EngineOptions options = small_engine();
     options.cache_dtype = dtype;
     std::vector<std::vector<std::int32_t>> answers;
@@ -194,6 +248,10 @@ TEST(CacheEngine, AnswersDoNotHangOnWhatLayInItsMemory) {
         const std::string& scope = engine.cache().capacity().scope;
         std::vector<std::string> names = {nn::key_cache_name(scope, spec.module),
                                           nn::value_cache_name(scope, spec.module)};
+        if (ops::has_scales(dtype)) {
+          names.push_back(nn::key_scale_name(scope, spec.module));
+          names.push_back(nn::value_scale_name(scope, spec.module));
+        }
         if (spec.kind == nn::CacheKind::latent) names.pop_back();
         if (spec.kind == nn::CacheKind::state || spec.kind == nn::CacheKind::shared) names.clear();
         for (const auto& state : spec.states) names.push_back(nn::state_name(scope, spec.module, state.name));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "tests/unit/backend_sim/sim_device.h"
 #include "tiny.h"
@@ -176,10 +177,15 @@ SamplingParams penalised(std::int64_t tokens) {
 }
 
 // To the bit, with and without penalties, whose history lies in blocks that another computed.
-void expect_cached_is_cold(models::LoadedModel& model) {
+void expect_cached_is_cold(models::LoadedModel& model, tern_dtype cache_dtype = TERN_F32) {
   session::Runtime runtime;
-  LLMEngine cold(model, any_tokenizer(), cached_engine(*model.store->device(), false), runtime);
-  LLMEngine warm(model, any_tokenizer(), cached_engine(*model.store->device(), true), runtime);
+  const auto engine_of = [&](bool caches) {
+    EngineOptions options = cached_engine(*model.store->device(), caches);
+    options.cache_dtype = cache_dtype;
+    return options;
+  };
+  LLMEngine cold(model, any_tokenizer(), engine_of(false), runtime);
+  LLMEngine warm(model, any_tokenizer(), engine_of(true), runtime);
   const std::int64_t block = warm.cache().block_size();
   const auto length = static_cast<std::int32_t>(2 * block + 9);
   for (const SamplingParams& params : {greedy(24), penalised(24)}) {
@@ -220,6 +226,42 @@ TEST(PrefixCache, CachedIsColdOnTheSim) {
   const test::SimEnvironment environment({});
   auto model = tiny_model_on(accel::Device::open(test::load_plugin("sim"), 0).value());
   expect_cached_is_cold(model);
+}
+
+// A block has the scales of its keys and values.
+TEST(PrefixCache, CachedIsColdInEightBits) {
+  for (const tern_dtype dtype : {TERN_I8, TERN_F8_E4M3}) {
+    for (const char* name : {"llama-tied", "gemma2-tied", "gemma4-tied"}) {
+      SCOPED_TRACE(name);
+      auto model = tiny_model(name);
+      expect_cached_is_cold(model, dtype);
+    }
+  }
+}
+
+// A prompt's chunks read what they wrote themselves: as long as the prompt or of a token each, alone or among others,
+// they leave the same bits.
+TEST(PrefixCache, ChunkedIsWholeInEightBits) {
+  auto model = tiny_model();
+  for (const tern_dtype dtype : {TERN_I8, TERN_F8_E4M3}) {
+    std::vector<CachedAnswer> answers;
+    for (const std::int64_t chunk : {64, 24, 7, 4}) {
+      session::Runtime runtime;
+      EngineOptions options = cached_engine(*model.store->device(), false);
+      options.cache_dtype = dtype;
+      options.max_num_batched_tokens = chunk;
+      LLMEngine engine(model, any_tokenizer(), options, runtime);
+      answers.push_back(ask(engine, prompt_of(5, 61), greedy(20)));
+      std::vector<SequenceId> ids;
+      for (std::int32_t i = 0; i < 4; ++i) {
+        ids.push_back(engine.add_request(prompt_of(5 - 5 * (i % 2), 61), greedy(20)).value());
+      }
+      auto together = answers_of(engine);
+      answers.push_back(together.at(ids[0]));
+      answers.push_back(together.at(ids[2]));
+    }
+    for (const CachedAnswer& answer : answers) EXPECT_EQ(answer, answers[0]) << dtype_name(dtype);
+  }
 }
 
 // An answer is a prefix too: a dialogue's next turn holds it.
