@@ -1,9 +1,10 @@
 #include "tokenizer/gguf/roles.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <unordered_map>
+
+#include "tokenizer/fim_tokens.h"
 
 namespace tern::tokenizer {
 
@@ -36,18 +37,6 @@ const Names kEnds = {"<|eot_id|>",
                      "[e~["};
 // Always shown, as gpt-oss's channels are part of its text.
 const Names kShown = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
-// So are the marks of a gap in code, unless the file names another token for the purpose: prefix, suffix, middle, pad,
-// repository, separator.
-const std::array<Names, 6> kFim{Names{"<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>",
-                                      "▁<PRE>", "<|code_prefix|>", "<|prefix|>"},
-                                Names{"<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>",
-                                      "▁<SUF>", "<|code_suffix|>", "<|suffix|>"},
-                                Names{"<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<｜fim▁end｜>", "<MID>",
-                                      "▁<MID>", "<|code_middle|>", "<|middle|>"},
-                                Names{"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"},
-                                Names{"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"},
-                                Names{"<|file_sep|>"}};
-
 class Roles {
  public:
   explicit Roles(const GgufVocabulary& vocabulary) : file_(vocabulary), roles_(vocabulary.tokens.size()) {
@@ -80,14 +69,15 @@ class Roles {
     if (const auto found = by_text_.find(text); found != by_text_.end()) change(roles_[found->second]);
   }
 
+  // The marks of a gap in code are control tokens, unless the file names another token for the purpose.
   // Where several names are in the vocabulary, llama.cpp takes the first in the order of its hash table; here the one
   // with the lowest id.
   void fill_in_the_middle() {
-    for (std::size_t i = 0; i < kFim.size(); ++i) {
+    for (std::size_t i = 0; i < fim_names().size(); ++i) {
       const auto& named = file_.fim_ids[i];
       if (named && static_cast<std::size_t>(*named) < roles_.size()) continue;
       std::size_t lowest = roles_.size();
-      for (const std::string_view text : kFim[i]) {
+      for (const std::string_view text : fim_names()[i]) {
         if (const auto found = by_text_.find(text); found != by_text_.end()) lowest = std::min(lowest, found->second);
       }
       if (lowest < roles_.size()) roles_[lowest].control = true;

@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "tokenizer/bpe.h"
+#include "tokenizer/fim_tokens.h"
 #include "tokenizer/gguf/llama_split.h"
 #include "tokenizer/gguf/pre.h"
 #include "tokenizer/gguf/roles.h"
@@ -120,6 +121,10 @@ class Builder {
     TokenizerConfig& config = impl_->config;
     config.chat_template = file_.chat_template;
     config.named_chat_templates = file_.named_chat_templates;
+    for (std::size_t i = 0; i < file_.fim_ids.size(); ++i) {
+      const auto id = checked(file_.fim_ids[i], std::nullopt);
+      if (id) config.extra.emplace_back(cat(kFimKey, i), cat(*id));
+    }
     impl_->finish();
     config.bos = role(bos);
     config.eos = role(eos);
