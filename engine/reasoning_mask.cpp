@@ -4,16 +4,11 @@
 #include <span>
 #include <utility>
 
+#include "engine/mask_words.h"
+
 namespace tern::engine {
 
 namespace {
-
-void allow_all(std::span<std::uint32_t> words, std::int64_t vocab_size) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::int64_t left = vocab_size - 32 * static_cast<std::int64_t>(i);
-    words[i] = left >= 32 ? ~0U : left > 0 ? (1U << left) - 1 : 0U;
-  }
-}
 
 // How much of a marker the last tokens are.
 class MarkerMatch {
@@ -47,7 +42,7 @@ class AfterReasoning final : public TokenMask {
     }
     allow_all(words, reasoning_.vocab_size);
     for (const std::int32_t token : reasoning_.end_tokens) {
-      words[static_cast<std::size_t>(token) / 32] &= ~(1U << (token % 32));
+      forbid(words, token);
     }
   }
   void accept(std::int32_t token) override {
