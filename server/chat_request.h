@@ -28,10 +28,17 @@ struct SamplingWishes {
   bool ignore_eos = false;
   bool skip_special_tokens = true;
   std::vector<std::pair<std::int32_t, float>> logit_bias;
+  std::vector<std::string> bad_words;                 // that may not be drawn
+  std::vector<std::int32_t> allowed_token_ids;        // no others are drawn; empty: all of them
   std::optional<std::int64_t> top_logprobs;           // log-probabilities are asked for, with so many likeliest tokens
   std::optional<std::int64_t> prompt_logprobs;        // the same of the prompt's tokens
   std::optional<std::int64_t> thinking_token_budget;  // of a thinking model's reasoning
   std::int64_t priority = 0;                          // lower comes first
+  // A longer prompt loses tokens, at its beginning, or where `truncate_right` its end. -1: as many as leave room for
+  // max_tokens.
+  std::optional<std::int64_t> truncate_prompt_tokens;
+  bool truncate_right = false;
+  bool token_ids = false;  // the ids of the prompt and of each drawn token are told
 };
 
 using engine::Constraint;  // what the answer's text must be (structured output)

@@ -9,6 +9,7 @@
 #include "base/philox.h"
 #include "base/strings.h"
 #include "engine/reasoning_mask.h"
+#include "engine/token_bans.h"
 #include "server/forced_calls.h"
 #include "server/running_request.h"
 
@@ -46,6 +47,22 @@ std::optional<std::filesystem::path> resolved_folder(const std::filesystem::path
   const std::filesystem::path folder = all / name;
   if (!std::filesystem::is_regular_file(folder / "adapter_config.json", ignored)) return std::nullopt;
   return folder;
+}
+
+// As long as the request wants its prompt at most. Error (data): it can't be cut.
+std::optional<Error> cut(engine::EncodedPrompt& prompt, const SamplingWishes& wishes, std::int64_t max_model_len) {
+  if (!wishes.truncate_prompt_tokens) return std::nullopt;
+  std::int64_t most = *wishes.truncate_prompt_tokens;
+  if (most < 0)
+    most = std::max<std::int64_t>(1, max_model_len - std::max<std::int64_t>(1, wishes.max_tokens.value_or(1)));
+  const std::int64_t more = static_cast<std::int64_t>(prompt.ids.size()) - most;
+  if (more <= 0) return std::nullopt;
+  if (!prompt.images.empty()) {
+    return data_error(R"(field "truncate_prompt_tokens")", "none where the prompt has images", "one", "leave it out");
+  }
+  const auto begin = wishes.truncate_right ? prompt.ids.begin() + most : prompt.ids.begin();
+  prompt.ids.erase(begin, begin + more);
+  return std::nullopt;
 }
 
 constexpr std::string_view kThinkBegin = "<think>", kThinkEnd = "</think>";
@@ -206,6 +223,24 @@ void ChatService::constrain(Asked& asked, const std::string& prompt_tail) {
   };
 }
 
+// The words and tokens that the request doesn't want, whatever else holds its answers.
+void ChatService::ban(Asked& asked) const {
+  engine::TokenBans bans;
+  bans.words = engine::banned_words(tokenizer(), asked.sampling.bad_words);
+  bans.allowed = asked.sampling.allowed_token_ids;
+  if (bans.words.empty() && bans.allowed.empty()) return;
+  bans.end_tokens = end_token_ids_;
+  bans.vocab_size = llm_.session().model.config.vocab_size;
+  for (const std::int32_t id : bans.allowed) {
+    if (id < bans.vocab_size) continue;
+    throw Failure(data_error(R"(field "allowed_token_ids")", cat("token ids from 0 to ", bans.vocab_size - 1), cat(id),
+                             "leave it out"));
+  }
+  asked.running.around = [inner = std::move(asked.running.around), bans](std::shared_ptr<engine::TokenMask> mask) {
+    return engine::without_banned(inner ? inner(std::move(mask)) : std::move(mask), bans);
+  };
+}
+
 std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr<AnswerSink> sink) {
   if (const auto refusal = refused(asked)) {
     sink->failed(refusal->error, refusal->status);
@@ -215,6 +250,10 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
   auto prompt = params ? llm_.prepare(asked.prompt) : Result<engine::EncodedPrompt>(params.error());
   if (!prompt) {
     sink->failed(told(prompt.error()), 400);
+    return nullptr;
+  }
+  if (const auto uncut = cut(*prompt, asked.sampling, max_model_len_)) {
+    sink->failed(*uncut, 400);
     return nullptr;
   }
   const auto length = static_cast<std::int64_t>(prompt->ids.size());
@@ -232,9 +271,10 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
   if (params->max_new_tokens <= 0 || params->max_new_tokens > room) params->max_new_tokens = room;
   asked.running.n = asked.n;
   asked.running.engine.priority = asked.sampling.priority;
-  asked.running.include_logprobs = asked.sampling.top_logprobs.has_value();
+  asked.running.include_prompt_ids = asked.sampling.token_ids;
+  asked.running.include_tokens = asked.sampling.top_logprobs || asked.sampling.token_ids;
   asked.running.parser.prompt_tail = prompt->tail;
-  if (const auto held = catching([&] { return constrain(asked, prompt->tail), Unit{}; }); !held) {
+  if (const auto held = catching([&] { return constrain(asked, prompt->tail), ban(asked), Unit{}; }); !held) {
     sink->failed(held.error(), held.error().kind == ErrorKind::data ? 400 : 501);
     return nullptr;
   }

@@ -108,6 +108,7 @@ class ChatService {
   [[nodiscard]] Result<engine::SamplingParams> sampling_of(const SamplingWishes& wishes) const;
   [[nodiscard]] std::uint64_t any_seed();
   void constrain(Asked& asked, const std::string& prompt_tail);
+  void ban(Asked& asked) const;
 
   engine::LLM& llm_;
   ServiceOptions options_;

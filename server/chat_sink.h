@@ -36,7 +36,7 @@ struct AnswerPiece {
   std::string text;               // of reasoning, content, arguments
   std::int64_t call = 0;          // which call of this answer, from 0
   std::string name, id;           // of Kind::call: the tool's name, and "call_..." made by the server
-  std::vector<TokenText> tokens;  // that this piece was made of, where log-probabilities are asked for
+  std::vector<TokenText> tokens;  // that this piece was made of, where log-probabilities or ids are asked for
 };
 
 enum class StopKind { stop, length, tool_calls, aborted };
@@ -46,6 +46,7 @@ struct AnswerEnd {
   StopKind kind = StopKind::stop;
   std::string stop_text;                      // the request's own text that ended it; "": none
   std::optional<std::int32_t> stop_token_id;  // the request's own token that ended it
+  double mean_logprob = 0;                    // of its tokens
 };
 
 // Called on the engine's thread, one call at a time; must not block. `failed` may come first or in the middle, and is
@@ -57,6 +58,8 @@ class AnswerSink {
   AnswerSink(const AnswerSink&) = delete;
   AnswerSink& operator=(const AnswerSink&) = delete;
 
+  // The prompt's ids, where those are asked for: once, before all else.
+  virtual void prompt_ids(const engine::TokenIds& /*ids*/) {}
   // The prompt's tokens with their log-probabilities, where those are asked for: once, before any piece. The first
   // token's is none.
   virtual void prompt(std::vector<TokenText>&& /*tokens*/) {}

@@ -18,8 +18,10 @@ namespace tern::server {
 [[nodiscard]] Result<Constraint> forced_constraint(const ToolChoice& choice, const std::string& tools_json,
                                                    bool parallel_calls);
 
-// Reads such an answer, whose thoughts `inner` takes out first. One that was cut off before it was whole is content.
-[[nodiscard]] std::unique_ptr<chat::AnswerParser> forced_parser(const ToolChoice& choice,
+// Reads such an answer, whose thoughts `inner` takes out first. `whole`: calls are told at its end, and one that was
+// cut off is content; else each as it comes, its arguments in pieces, and one that was cut off is a call that breaks
+// off.
+[[nodiscard]] std::unique_ptr<chat::AnswerParser> forced_parser(const ToolChoice& choice, bool whole,
                                                                 std::unique_ptr<chat::AnswerParser> inner);
 
 }  // namespace tern::server

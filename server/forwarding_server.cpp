@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "hub/http_post.h"
+#include "server/error_forms.h"
 #include "server/openai/api_error.h"
 #include "server/page_routes.h"
 #include "server/sse.h"
@@ -113,10 +114,7 @@ Result<std::unique_ptr<ForwardingServer>> ForwardingServer::listen(ForwardingOpt
         self->router_.answer(std::move(request), std::move(exchange));
       }
     };
-    server->http_ =
-        HttpServer::listen(server->options_.http, answer, [](int status, std::string_view message) {
-          return std::pair<std::string, std::string>(openai::error_body(message, status), "application/json");
-        }).value();
+    server->http_ = HttpServer::listen(server->options_.http, answer, http_error_body).value();
     return server;
   });
 }

@@ -59,9 +59,10 @@ class HttpExchange {
 // Called on a thread of the server as soon as a request is complete; it must not block. What it throws becomes a 500.
 using HttpHandler = std::function<void(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange)>;
 
-// How a request that never reaches the handler is answered: too large, malformed, too slow. Gives body and content
-// type.
-using HttpErrorBody = std::function<std::pair<std::string, std::string>(int status, std::string_view message)>;
+// How a request that never reaches the handler is answered: too large, malformed, too slow. `path` "": it isn't known.
+// Gives body and content type.
+using HttpErrorBody =
+    std::function<std::pair<std::string, std::string>(int status, std::string_view message, std::string_view path)>;
 
 // Told of such a request, beside: its status, and the client's address.
 using HttpFaultTold = std::function<void(int status, std::string_view peer)>;

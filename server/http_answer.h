@@ -88,6 +88,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void gone();  // the client is away
   Connection* connection = nullptr;
   std::size_t request_bytes = 0;  // of the body that is being answered
+  std::string path;               // that was asked for, as its protocol says how errors are written
 
  private:
   enum class Stage { waiting, streaming, finished };

@@ -55,7 +55,7 @@ class Exchange final : public HttpExchange {
 
 void respond_error(const ConnectionHost& host, Answer& answer, int status, std::string_view message) {
   auto [body, content_type] =
-      host.error_body ? host.error_body(status, message)
+      host.error_body ? host.error_body(status, message, answer.path)
                       : std::pair<std::string, std::string>(cat(message, "\n"), "text/plain; charset=utf-8");
   Headers headers;
   if (status == 503) headers.emplace_back("Retry-After", "1");
@@ -238,6 +238,7 @@ void Connection::hand_over() {
   auto answer = std::make_shared<Answer>(form, host_.wakeups);
   answer->connection = this;
   answer->request_bytes = request.body.size();
+  answer->path = request.path;
   bodies_ += answer->request_bytes;
   answers_.push_back(answer);
   auto exchange = std::make_shared<Exchange>(answer);
@@ -252,12 +253,14 @@ void Connection::hand_over() {
 
 // The connection's last answer: what follows a request that was not read whole has no meaning.
 void Connection::fault(int status, std::string_view message) {
+  std::string path(reader_ ? reader_->path() : "");
   reader_.reset();
   in_.clear();
   last_request_ = true;
   auto answer = std::make_shared<Answer>(
       AnswerForm{.keep_alive = false, .max_queued_bytes = host_.options.max_queued_bytes}, host_.wakeups);
   answer->connection = this;
+  answer->path = std::move(path);
   answers_.push_back(answer);
   if (host_.fault_told) host_.fault_told(status, peer_);
   respond_error(host_, *answer, status, message);

@@ -180,6 +180,7 @@ bool RequestReader::started() const { return parser_->got_some(); }
 bool RequestReader::header_done() const { return parser_->is_header_done(); }
 bool RequestReader::done() const { return !parser_->fault_ && parser_->is_done(); }
 const std::optional<RequestFault>& RequestReader::fault() const { return parser_->fault_; }
+std::string_view RequestReader::path() const { return parser_->request_.path; }
 bool RequestReader::keep_alive() const { return parser_->keep_alive(); }
 bool RequestReader::http_1_0() const { return parser_->version_ < 11; }
 bool RequestReader::expects_continue() const { return parser_->expects_continue_; }

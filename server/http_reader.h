@@ -41,6 +41,8 @@ class RequestReader {
   [[nodiscard]] bool done() const;         // the whole request has come
   [[nodiscard]] const std::optional<RequestFault>& fault() const;
 
+  [[nodiscard]] std::string_view path() const;  // "": its first line has not come, or names none
+
   // Known once the header is done.
   [[nodiscard]] bool keep_alive() const;
   [[nodiscard]] bool http_1_0() const;

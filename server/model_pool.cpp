@@ -62,7 +62,7 @@ ModelPool::~ModelPool() {
   thread_.join();
   for (const Job& job : jobs_) {
     if (!job.exchange) continue;
-    job.errors(*job.exchange, failed_error("the server is shutting down", "ask another, or come again later"), 503);
+    job.errors(*job.exchange, failed_error("the server is shutting down", "ask another, or come again later"), 503, {});
   }
 }
 
@@ -89,7 +89,7 @@ void ModelPool::answer(const std::string& name, HttpRequest&& request, std::shar
       model = entry.model.get();
       exchange = counted(at, std::move(exchange));
     } else {
-      jobs_.push_back({at, std::move(request), std::move(exchange), std::move(errors)});
+      jobs_.push_back({at, std::move(request), std::move(exchange), errors});
     }
   }
   if (model != nullptr) {
@@ -224,7 +224,7 @@ void ModelPool::run(Job&& job) {
     if (!loaded) {
       lock.unlock();
       log_warn(cat("the model ", entry.name, " could not be loaded: ", loaded.error().line()));
-      if (job.exchange) job.errors(*job.exchange, loaded.error(), 500);
+      if (job.exchange) job.errors(*job.exchange, loaded.error(), 500, {});
       return;
     }
   }

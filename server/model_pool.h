@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/router.h"
+#include "server/error_forms.h"
 
 namespace tern::server {
 

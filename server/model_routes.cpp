@@ -1,6 +1,8 @@
 #include "server/model_routes.h"
 
 #include "server/anthropic/routes.h"
+#include "server/kserve/routes.h"
+#include "server/llamacpp/infill.h"
 #include "server/ollama/routes.h"
 #include "server/openai/routes.h"
 #include "server/openapi/openapi.h"
@@ -24,6 +26,8 @@ ModelRoutes::ModelRoutes(engine::LLM& llm, const ServerOptions& options)
   anthropic::add_routes(router_, service_);
   responses::add_routes(router_, service_, std::make_shared<responses::ResponseStore>());
   ollama::add_routes(router_, service_, options.version);
+  kserve::add_routes(router_, service_, options.version);
+  llamacpp::add_routes(router_, service_);
   add_pooling_routes(router_, service_);
   add_openapi_route(router_, options.version);
 }

@@ -3,6 +3,7 @@
 #include "base/strings.h"
 #include "io/json.h"
 #include "server/chat_service.h"
+#include "server/error_forms.h"
 #include "server/ids.h"
 #include "server/json_body.h"
 #include "server/openai/api_error.h"
@@ -82,6 +83,8 @@ PoolRoutes::PoolRoutes(ModelPool& pool, const PoolServerOptions& options)
   add("GET", "/health", true, alive);
   add("GET", "/ping", true, alive);
   add("POST", "/ping", true, alive);
+  add("GET", "/v2/health/live", true, alive);
+  add("GET", "/v2/health/ready", true, alive);
   const auto version = [text = options.version](const HttpRequest&, const std::string&, const Exchange& exchange) {
     Json out = Json::object();
     out["version"] = text;
@@ -144,7 +147,9 @@ void PoolRoutes::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exc
   if (own_.knows(request.path)) {
     own_.answer(std::move(request), std::move(exchange));
   } else if (!own_.lets_in(request)) {  // before a model is read for it
-    openai::refuse(*exchange, failed_error("the key is missing or wrong", "send it as Authorization: Bearer KEY"), 401);
+    error_form(request.path)(*exchange,
+                             failed_error("the key is missing or wrong", "send it as Authorization: Bearer KEY"), 401,
+                             {{"WWW-Authenticate", "Bearer"}});
   } else {
     pass_on(std::move(request), std::move(exchange));
   }
@@ -153,7 +158,7 @@ void PoolRoutes::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exc
 void PoolRoutes::pass_on(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
   const auto named = catching([&] { return named_model(request); });
   if (!named) {
-    openai::refuse(*exchange, named.error(), 400);
+    error_form(request.path)(*exchange, named.error(), 400, {});
     return;
   }
   std::string name = *named;
@@ -163,10 +168,11 @@ void PoolRoutes::pass_on(HttpRequest&& request, std::shared_ptr<HttpExchange> ex
   if (name.empty() && states.size() == 1) name = states.front().name;
   if (!pool_.knows(name)) {
     const Refusal refusal = unknown(pool_, name);
-    openai::refuse(*exchange, refusal.error, refusal.status);
+    error_form(request.path)(*exchange, refusal.error, refusal.status, {});
     return;
   }
-  pool_.answer(name, std::move(request), std::move(exchange), openai::refuse);
+  const ErrorWriter errors = error_form(request.path);
+  pool_.answer(name, std::move(request), std::move(exchange), errors);
 }
 
 }  // namespace tern::server

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
-#include "server/openai/api_error.h"
+#include "server/error_forms.h"
 #include "server/request_record.h"
 
 namespace tern::server {
@@ -52,35 +52,21 @@ class CountedExchange : public HttpExchange {
 };
 
 void run(const RouteHandler& handler, const HttpRequest& request, const std::string& rest,
-         const std::shared_ptr<HttpExchange>& exchange, const ErrorWriter& errors) {
+         const std::shared_ptr<HttpExchange>& exchange, ErrorWriter errors) {
   try {
     handler(request, rest, exchange);
   } catch (const Failure& failure) {
     const bool theirs = failure.error().kind == ErrorKind::data || failure.error().kind == ErrorKind::usage;
-    errors(*exchange, failure.error(), theirs ? 400 : 500);
+    errors(*exchange, failure.error(), theirs ? 400 : 500, {});
   } catch (const std::exception& error) {
     log_warn(cat(request.method, " ", request.path, ": ", error.what()));
-    errors(*exchange, failed_error("the request could not be answered", "look at the server's log"), 500);
+    errors(*exchange, failed_error("the request could not be answered", "look at the server's log"), 500, {});
   }
 }
 
 }  // namespace
 
-Router::Router(std::string key, Metrics& metrics) : key_(std::move(key)), metrics_(metrics), queue_(kThreads) {
-  write_errors("/", openai::refuse);
-}
-
-void Router::write_errors(std::string prefix, ErrorWriter writer) {
-  errors_.emplace_back(std::move(prefix), std::move(writer));
-}
-
-const ErrorWriter& Router::errors_of(std::string_view path) const {
-  const std::pair<std::string, ErrorWriter>* best = &errors_.front();
-  for (const auto& one : errors_) {
-    if (path.starts_with(one.first) && one.first.size() > best->first.size()) best = &one;
-  }
-  return best->second;
-}
+Router::Router(std::string key, Metrics& metrics) : key_(std::move(key)), metrics_(metrics), queue_(kThreads) {}
 
 bool Router::has_key(const HttpRequest& request) const {
   constexpr std::string_view kBearer = "Bearer ";
@@ -102,14 +88,15 @@ void Router::limit_time(Deadlines& deadlines, std::chrono::milliseconds time) {
 void Router::limit(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange,
                    const ErrorWriter& errors) {
   if (deadlines_ == nullptr || request.record == nullptr) return;
-  request.record->limit(*deadlines_, time_, [weak = std::weak_ptr(exchange), &errors] {
-    if (const auto still = weak.lock()) errors(*still, out_of_time(), 504);
+  request.record->limit(*deadlines_, time_, [weak = std::weak_ptr(exchange), errors] {
+    if (const auto still = weak.lock()) errors(*still, out_of_time(), 504, {});
   });
 }
 
 void Router::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) {
   std::string allowed;
   const bool head = request.method == "HEAD";
+  const ErrorWriter errors = error_form(request.path);
   for (const Route& route : routes_) {
     const auto rest = matched(route.path, request.path);
     if (!rest) continue;
@@ -118,9 +105,9 @@ void Router::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchang
       continue;
     }
     const auto counted = std::make_shared<CountedExchange>(std::move(exchange), route.path, metrics_);
-    const ErrorWriter& errors = errors_of(request.path);
     if (!route.open && !lets_in(request)) {
-      errors(*counted, failed_error("the key is missing or wrong", "send it as Authorization: Bearer KEY"), 401);
+      errors(*counted, failed_error("the key is missing or wrong", "send it as Authorization: Bearer KEY"), 401,
+             {{"WWW-Authenticate", "Bearer"}});
       return;
     }
     if (route.quick) {
@@ -128,18 +115,18 @@ void Router::answer(HttpRequest&& request, std::shared_ptr<HttpExchange> exchang
       return;
     }
     limit(request, counted, errors);
-    queue_.push([&route, &errors, counted, rest = *rest, kept = std::make_shared<HttpRequest>(std::move(request))] {
+    queue_.push([&route, errors, counted, rest = *rest, kept = std::make_shared<HttpRequest>(std::move(request))] {
       run(route.handler, *kept, rest, counted, errors);
     });
     return;
   }
-  const ErrorWriter& errors = errors_of(request.path);
   CountedExchange counted(std::move(exchange), "none", metrics_);
   if (allowed.empty()) {
-    errors(counted, failed_error(cat("there is no route ", request.path), "docs/deploy.md lists the routes"), 404);
+    errors(counted, failed_error(cat("there is no route ", request.path), "docs/deploy.md lists the routes"), 404, {});
     return;
   }
-  errors(counted, failed_error(cat(request.path, " takes ", allowed, ", not ", request.method), "use that"), 405);
+  errors(counted, failed_error(cat(request.path, " takes ", allowed, ", not ", request.method), "use that"), 405,
+         {{"Allow", allowed}});
 }
 
 }  // namespace tern::server

@@ -27,9 +27,6 @@ struct Route {
   bool quick = false;  // answered at once on the thread of HTTP; others wait for their turn on another
 };
 
-// How errors are written: by protocol, as clients read their own form alone.
-using ErrorWriter = std::function<void(HttpExchange& exchange, const Error& error, int status)>;
-
 class Router {
  public:
   // `key` "": none is asked for. `metrics` outlives the router.
@@ -41,8 +38,6 @@ class Router {
   void add(std::string method, std::string path, RouteHandler handler) {
     add(Route{std::move(method), std::move(path), std::move(handler)});
   }
-  // Errors of routes that begin so are written by `writer`; the longest that fits counts.
-  void write_errors(std::string prefix, ErrorWriter writer);
   // Whether some route has this path.
   [[nodiscard]] bool knows(const std::string& path) const;
   // Whether the request has the key that is asked for.
@@ -55,7 +50,6 @@ class Router {
 
  private:
   [[nodiscard]] bool has_key(const HttpRequest& request) const;
-  [[nodiscard]] const ErrorWriter& errors_of(std::string_view path) const;
   void limit(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange, const ErrorWriter& errors);
 
   std::string key_;
@@ -63,7 +57,6 @@ class Router {
   std::chrono::milliseconds time_{};
   Metrics& metrics_;
   std::vector<Route> routes_;
-  std::vector<std::pair<std::string, ErrorWriter>> errors_;
   WorkQueue queue_;
 };
 

@@ -36,11 +36,14 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
   choices_.resize(static_cast<std::size_t>(options_.n));
   for (Choice& choice : choices_) {
     if (options_.reads) choice.parser = chat::make_answer_parser(options_.parser).value();
-    if (is_forced(options_.forced)) choice.parser = forced_parser(options_.forced, std::move(choice.parser));
+    if (is_forced(options_.forced)) {
+      choice.parser = forced_parser(options_.forced, options_.parser.whole_calls, std::move(choice.parser));
+    }
   }
   open_ = options_.n;
   if (params.prompt_logprobs && !prompt.ids.empty()) prompt_.push_back(text_of({prompt.ids.front(), 0}));
   usage_.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size());
+  if (options_.include_prompt_ids) sink_->prompt_ids(prompt.ids);
   std::unique_lock lock(tickets_mutex_);
   for (std::size_t at = 0; at < choices_.size(); ++at) {
     engine::SamplingParams own = params;
@@ -93,7 +96,8 @@ void RunningRequest::keep_token(Choice& choice, const engine::RequestOutput& out
   if (options_.record != nullptr) options_.record->count_token();
   ++usage_.completion_tokens;
   if (choice.thinks) ++usage_.reasoning_tokens;
-  if (!options_.include_logprobs) return;
+  choice.logprob += output.logprob;
+  if (!options_.include_tokens) return;
   TokenText text = text_of({output.token, output.logprob});
   for (const engine::TokenLogprob& one : output.top) text.likeliest.push_back(text_of(one));
   choice.tokens.push_back(std::move(text));
@@ -191,6 +195,7 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   end.choice = static_cast<std::int64_t>(at);
   end.stop_text = output.stop_text;
   end.stop_token_id = output.stop_token_id;
+  if (choice.generated > 0) end.mean_logprob = choice.logprob / static_cast<double>(choice.generated);
   switch (output.reason) {
     case engine::FinishReason::length:
       end.kind = StopKind::length;

@@ -19,7 +19,8 @@ struct RunningOptions {
   chat::ParserOptions parser;
   bool reads = false;             // the answers are read for thoughts and calls
   bool include_reasoning = true;  // false: thoughts are left out
-  bool include_logprobs = false;
+  bool include_tokens = false;    // those that a piece was made of
+  bool include_prompt_ids = false;
   ToolChoice forced;                                       // required or named: the answer is calls and nothing else
   std::shared_ptr<const engine::CompiledGrammar> grammar;  // that every answer is held to; null: none
   std::function<std::shared_ptr<engine::TokenMask>(std::shared_ptr<engine::TokenMask>)> around;  // the grammar's mask
@@ -46,6 +47,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
     bool thinks = false;
     bool calls = false;
     std::int64_t generated = 0;
+    double logprob = 0;  // of all its tokens
     Clock::time_point first_token, last_token;
     bool ended = false;
   };

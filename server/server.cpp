@@ -1,6 +1,6 @@
 #include "server/server.h"
 
-#include "server/openai/api_error.h"
+#include "server/error_forms.h"
 #include "server/request_record.h"
 
 namespace tern::server {
@@ -27,19 +27,14 @@ Result<std::unique_ptr<Server>> Server::listen(const HttpOptions& options, std::
       if (const HttpHandler* handler = self->serving_) {
         (*handler)(std::move(request), std::move(exchange));
       } else {
-        openai::refuse(*exchange, failed_error("the model is being loaded", "come again in a moment"), 503);
+        error_form(request.path)(*exchange, failed_error("the model is being loaded", "come again in a moment"), 503,
+                                 {});
       }
     };
     server->http_ =
-        HttpServer::listen(
-            options, answer,
-            [](int status, std::string_view message) {
-              return std::pair<std::string, std::string>(openai::error_body(message, status), "application/json");
-            },
-            [self = server.get()](int status, std::string_view peer) {
-              if (self->log_) log_fault(*self->log_, status, peer);
-            })
-            .value();
+        HttpServer::listen(options, answer, http_error_body, [self = server.get()](int status, std::string_view peer) {
+          if (self->log_) log_fault(*self->log_, status, peer);
+        }).value();
     return server;
   });
 }

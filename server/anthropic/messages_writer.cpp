@@ -245,8 +245,7 @@ class Writer : public AnswerSink {
 
 std::string error_body(const Error& error, int status) { return error_json(error, status).dump(); }
 
-void refuse(HttpExchange& exchange, const Error& error, int status) {
-  Headers headers;
+void refuse(HttpExchange& exchange, const Error& error, int status, Headers headers) {
   if (status == 429 || status == 503) headers.emplace_back("Retry-After", "1");
   exchange.respond(status, "application/json", error_body(error, status), std::move(headers));
 }

@@ -21,6 +21,6 @@ struct WriterOptions {
 // {"type": "error", "error": {"type", "message"}}
 [[nodiscard]] std::string error_body(const Error& error, int status);
 // The whole answer, with Retry-After where the status asks for one.
-void refuse(HttpExchange& exchange, const Error& error, int status);
+void refuse(HttpExchange& exchange, const Error& error, int status, Headers headers = {});
 
 }  // namespace tern::server::anthropic

@@ -36,7 +36,6 @@ void count_tokens(const ChatService& service, const HttpRequest& request, const 
 }  // namespace
 
 void add_routes(Router& router, ChatService& service) {
-  router.write_errors("/v1/messages", refuse);
   router.add("POST", "/v1/messages",
              [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
                messages(service, request, exchange);

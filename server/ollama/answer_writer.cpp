@@ -173,8 +173,7 @@ void answer_load(const WriterOptions& options, HttpExchange& exchange) {
   exchange.respond(200, kJson, out.dump());
 }
 
-void refuse(HttpExchange& exchange, const Error& error, int status) {
-  Headers headers;
+void refuse(HttpExchange& exchange, const Error& error, int status, Headers headers) {
   if (status == 429 || status == 503) headers.emplace_back("Retry-After", "1");
   exchange.respond(status, kJson, error_json(error).dump(), std::move(headers));
 }

@@ -27,6 +27,6 @@ struct WriterOptions {
 void answer_load(const WriterOptions& options, HttpExchange& exchange);
 
 // {"error": "..."}, with Retry-After where the status asks for one.
-void refuse(HttpExchange& exchange, const Error& error, int status);
+void refuse(HttpExchange& exchange, const Error& error, int status, Headers headers = {});
 
 }  // namespace tern::server::ollama

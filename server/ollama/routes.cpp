@@ -135,7 +135,6 @@ void embed(ChatService& service, const HttpRequest& request, const Exchange& exc
 
 void add_routes(Router& router, ChatService& service, const std::string& version) {
   const std::string started = utc_time(unix_time());
-  router.write_errors("/api/", refuse);
   router.add("POST", "/api/chat", [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
     answer(service, parse_chat(request.body), true, request, exchange);
   });

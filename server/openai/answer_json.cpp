@@ -1,13 +1,15 @@
 #include "server/openai/answer_json.h"
 
+#include "base/strings.h"
+
 namespace tern::server::openai {
 namespace {
 
 using io::Json;
 
-Json entry(const TokenText& token) {
+Json entry(const TokenText& token, bool as_id) {
   Json out = Json::object();
-  out["token"] = token.text;
+  out["token"] = token_name(token, as_id);
   out["logprob"] = token.logprob;
   Json bytes = Json::array();
   for (const char byte : token.bytes) bytes.push_back(static_cast<unsigned char>(byte));
@@ -17,10 +19,12 @@ Json entry(const TokenText& token) {
 
 }  // namespace
 
-Json token_json(const TokenText& token) {
-  Json out = entry(token);
+std::string token_name(const TokenText& token, bool as_id) { return as_id ? cat("token_id:", token.id) : token.text; }
+
+Json token_json(const TokenText& token, bool as_id) {
+  Json out = entry(token, as_id);
   Json likeliest = Json::array();
-  for (const TokenText& one : token.likeliest) likeliest.push_back(entry(one));
+  for (const TokenText& one : token.likeliest) likeliest.push_back(entry(one, as_id));
   out["top_logprobs"] = std::move(likeliest);
   return out;
 }

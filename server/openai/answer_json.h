@@ -6,8 +6,10 @@
 
 namespace tern::server::openai {
 
+// The token's text, or where `as_id` "token_id:5".
+[[nodiscard]] std::string token_name(const TokenText& token, bool as_id);
 // {"token", "logprob", "bytes", "top_logprobs"}
-[[nodiscard]] io::Json token_json(const TokenText& token);
+[[nodiscard]] io::Json token_json(const TokenText& token, bool as_id = false);
 // vLLM's prompt_logprobs: null for the first token, then objects by token id: {"logprob", "rank", "decoded_token"}.
 [[nodiscard]] io::Json prompt_logprobs_json(const std::vector<TokenText>& tokens);
 [[nodiscard]] io::Json usage_json(const TokenUsage& usage);

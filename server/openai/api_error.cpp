@@ -21,9 +21,12 @@ const char* type_of(int status) {
   }
 }
 
-std::string body_of(std::string_view message, const std::string& param, int status) {
+}  // namespace
+
+std::string error_body(const Error& failure, int status) {
+  const std::string param = field_of(failure);
   io::Json error = io::Json::object();
-  error["message"] = std::string(message);
+  error["message"] = failure.line();
   error["type"] = type_of(status);
   error["param"] = param.empty() ? io::Json() : io::Json(param);
   error["code"] = status;
@@ -32,13 +35,7 @@ std::string body_of(std::string_view message, const std::string& param, int stat
   return body.dump();
 }
 
-}  // namespace
-
-std::string error_body(const Error& error, int status) { return body_of(error.line(), field_of(error), status); }
-std::string error_body(std::string_view message, int status) { return body_of(message, {}, status); }
-
-void refuse(HttpExchange& exchange, const Error& error, int status) {
-  Headers headers;
+void refuse(HttpExchange& exchange, const Error& error, int status, Headers headers) {
   if (status == 429 || status == 503) headers.emplace_back("Retry-After", "1");
   exchange.respond(status, "application/json", error_body(error, status), std::move(headers));
 }

@@ -10,11 +10,9 @@
 namespace tern::server::openai {
 
 // {"error": {"message", "type", "param", "code"}}
-[[nodiscard]] std::string error_body(const Error& error, int status);
-// The same for a message alone.
-[[nodiscard]] std::string error_body(std::string_view message, int status);
+[[nodiscard]] std::string error_body(const Error& failure, int status);
 
 // The whole answer, with Retry-After where the status asks for one.
-void refuse(HttpExchange& exchange, const Error& error, int status);
+void refuse(HttpExchange& exchange, const Error& error, int status, Headers headers = {});
 
 }  // namespace tern::server::openai

@@ -10,6 +10,7 @@
 #include "server/openai/answer_json.h"
 #include "server/openai/chunk_stream.h"
 #include "server/openai/messages.h"
+#include "server/openai/vllm_fields.h"
 
 namespace tern::server::openai {
 namespace {
@@ -52,8 +53,11 @@ class Writer : public AnswerSink {
   Writer(WriterOptions options, std::shared_ptr<HttpExchange> exchange)
       : options_(std::move(options)), out_(options_, "chat.completion.chunk", std::move(exchange)) {
     choices_.resize(static_cast<std::size_t>(options_.n));
+    if (options_.stream.stream) return;
+    for (Choice& choice : choices_) choice.content = options_.echo;
   }
 
+  void prompt_ids(const engine::TokenIds& ids) override { prompt_ids_ = Json(ids); }
   void prompt(std::vector<TokenText>&& tokens) override { prompt_ = prompt_logprobs_json(tokens); }
 
   void piece(AnswerPiece&& piece) override {
@@ -62,7 +66,10 @@ class Writer : public AnswerSink {
       send_delta(piece, choice);
       return;
     }
-    for (TokenText& token : piece.tokens) choice.logprobs.push_back(token_json(token));
+    for (const TokenText& token : piece.tokens) {
+      choice.token_ids.push_back(token.id);
+      if (options_.logprobs) choice.logprobs.push_back(token_json(token, options_.tokens_as_ids));
+    }
     switch (piece.kind) {
       case AnswerPiece::Kind::reasoning:
         choice.reasoning += piece.text;
@@ -84,7 +91,7 @@ class Writer : public AnswerSink {
     choice.end = end;
     if (!options_.stream.stream) return;
     if (!choice.begun) send_role(end.choice, choice);
-    send_choice(end.choice, Json::object(), Json(), finish_reason(end), stop_reason(end));
+    send_choice(end.choice, Json::object(), {}, finish_reason(end), stop_reason(end));
   }
 
   void finished(const TokenUsage& usage) override {
@@ -104,27 +111,40 @@ class Writer : public AnswerSink {
   struct Choice {
     std::string content, reasoning;
     std::vector<Call> calls;
-    Json logprobs = Json::array();
+    Json logprobs = Json::array(), token_ids = Json::array();
     AnswerEnd end;
     bool begun = false;
   };
 
-  void send_choice(std::int64_t index, Json delta, Json logprobs, Json finish, Json stop) {
+  // The log-probabilities and ids of `tokens`, where those are asked for.
+  void send_choice(std::int64_t index, Json delta, const std::vector<TokenText>& tokens, Json finish, Json stop) {
+    Json logprobs;
+    if (options_.logprobs && finish.is_null() && !delta.contains("role")) {
+      Json content = Json::array();
+      for (const TokenText& token : tokens) content.push_back(token_json(token, options_.tokens_as_ids));
+      logprobs["content"] = std::move(content);
+    }
     Json choice = Json::object();
     choice["index"] = index;
     choice["delta"] = std::move(delta);
     choice["logprobs"] = std::move(logprobs);
     choice["finish_reason"] = std::move(finish);
     if (!stop.is_null()) choice["stop_reason"] = std::move(stop);
-    out_.send_choice(std::move(choice));
+    if (!prompt_ids_.is_null()) {
+      choice["token_ids"] = Json::array();
+      for (const TokenText& token : tokens) choice["token_ids"].push_back(token.id);
+    }
+    Json chunk = out_.head();
+    if (!std::exchange(told_prompt_, true) && !prompt_ids_.is_null()) chunk["prompt_token_ids"] = prompt_ids_;
+    out_.send_choice(std::move(chunk), std::move(choice));
   }
 
   void send_role(std::int64_t index, Choice& choice) {
     choice.begun = true;
     Json delta = Json::object();
     delta["role"] = "assistant";
-    delta["content"] = "";
-    send_choice(index, std::move(delta), Json(), Json(), Json());
+    delta["content"] = options_.echo;
+    send_choice(index, std::move(delta), {}, Json(), Json());
   }
 
   void send_delta(AnswerPiece& piece, Choice& choice) {
@@ -154,13 +174,7 @@ class Writer : public AnswerSink {
         break;
       }
     }
-    Json logprobs;
-    if (options_.logprobs) {
-      Json content = Json::array();
-      for (const TokenText& token : piece.tokens) content.push_back(token_json(token));
-      logprobs["content"] = std::move(content);
-    }
-    send_choice(piece.choice, std::move(delta), std::move(logprobs), Json(), Json());
+    send_choice(piece.choice, std::move(delta), piece.tokens, Json(), Json());
   }
 
   Json message_of(Choice& choice) const {
@@ -201,19 +215,52 @@ class Writer : public AnswerSink {
       choice["logprobs"] = std::move(logprobs);
       choice["finish_reason"] = finish_reason(one.end);
       choice["stop_reason"] = stop_reason(one.end);
+      if (!prompt_ids_.is_null()) choice["token_ids"] = std::move(one.token_ids);
       choices.push_back(std::move(choice));
     }
     out["choices"] = std::move(choices);
     out["usage"] = usage_json(usage);
     if (!prompt_.is_null()) out["prompt_logprobs"] = std::move(prompt_);
+    if (!prompt_ids_.is_null()) out["prompt_token_ids"] = prompt_ids_;
     return out;
   }
 
   WriterOptions options_;
   ChunkStream out_;
   std::vector<Choice> choices_;
-  Json prompt_;  // log-probabilities of its tokens, where they are asked for
+  Json prompt_;      // log-probabilities of its tokens, where they are asked for
+  Json prompt_ids_;  // where ids are asked for
+  bool told_prompt_ = false;
 };
+
+// What the model's template is told beside the messages; what of vLLM's it isn't told here is refused.
+std::string template_kwargs(JsonBody& body) {
+  Json kwargs = Json::object();
+  if (auto own = body.object("chat_template_kwargs")) kwargs = own->json();
+  if (auto effort = body.text("reasoning_effort")) {
+    if (!kwargs.contains("enable_thinking")) kwargs["enable_thinking"] = *effort != "none";
+    kwargs["reasoning_effort"] = *effort;
+  }
+  if (const Json* documents = body.find("documents")) {
+    if (!documents->is_array()) throw body.wrong("documents", "a list of documents");
+    kwargs["documents"] = *documents;
+  }
+  if (body.find("chat_template") != nullptr) {
+    throw body.wrong("chat_template", "none: a server renders its model's own template");
+  }
+  if (body.boolean("add_special_tokens").value_or(false)) {
+    throw body.wrong("add_special_tokens", "false: the model's template writes them");
+  }
+  if (body.boolean("return_prompt_text").value_or(false)) {
+    throw body.wrong("return_prompt_text", "false: return_token_ids tells the prompt");
+  }
+  for (const char* key : {"media_io_kwargs", "mm_processor_kwargs"}) {
+    if (const Json* value = body.find(key); value != nullptr && !value->empty()) {
+      throw body.wrong(key, "none: images are read as the model's processor says");
+    }
+  }
+  return kwargs.empty() ? std::string() : kwargs.dump();
+}
 
 }  // namespace
 
@@ -239,11 +286,13 @@ ChatCompletionRequest parse_chat_completion(std::string_view text) {
   chat.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
   chat.continue_final_message = body.boolean("continue_final_message").value_or(false);
   chat.cache_salt = body.text("cache_salt").value_or("");
-  chat.sampling.thinking_token_budget = body.integer("thinking_token_budget", 0);
-  Json kwargs = Json::object();
-  if (auto own = body.object("chat_template_kwargs")) kwargs = own->json();
-  if (auto effort = body.text("reasoning_effort")) kwargs["reasoning_effort"] = *effort;
-  if (!kwargs.empty()) chat.template_kwargs = kwargs.dump();
+  vllm_fields(body, chat.sampling);
+  chat.template_kwargs = template_kwargs(body);
+  out.tokens_as_ids = body.boolean("return_tokens_as_token_ids").value_or(false);
+  if (body.boolean("echo").value_or(false)) {
+    const chat::Message& last = chat.dialogue.messages.back();
+    if (last.role == "assistant") out.echo = last.content;
+  }
   out.stream = stream_fields(body);
   chat.whole = !out.stream.stream;
   if (out.stream.stream && chat.sampling.prompt_logprobs) {
@@ -251,7 +300,7 @@ ChatCompletionRequest parse_chat_completion(std::string_view text) {
   }
   // What OpenAI itself uses to keep accounts or to choose among its servers.
   body.takes({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity",
-              "prompt_cache_retention", "request_id"});
+              "prompt_cache_retention"});
   if (const auto best = body.integer("best_of", 1); best && *best != chat.n) {
     throw body.wrong("best_of", R"(the same as "n")");
   }

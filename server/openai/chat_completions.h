@@ -17,6 +17,8 @@ struct ChatCompletionRequest {
   ChatRequest chat;
   StreamOptions stream;
   bool logprobs = false;
+  bool tokens_as_ids = false;
+  std::string echo;  // the text that the answer goes on with, where it is to be told before it
 };
 // Throws Failure (data) for a body that is none: a field of another type, an unknown one.
 [[nodiscard]] ChatCompletionRequest parse_chat_completion(std::string_view body);
@@ -29,6 +31,10 @@ struct WriterOptions {
   StreamOptions stream;
   bool logprobs = false;
   std::int64_t n = 1;
+  std::int64_t told = 0;       // of so many answers to a prompt, the best; 0: all of them
+  bool tokens_as_ids = false;  // in log-probabilities a token is "token_id:5", as not every one is a text
+  std::string echo;            // before each answer of a chat
+  bool prompt_alone = false;   // of a completion nothing that was drawn is told
 };
 [[nodiscard]] std::shared_ptr<AnswerSink> chat_completion_writer(WriterOptions options,
                                                                  std::shared_ptr<HttpExchange> exchange);

@@ -38,8 +38,7 @@ void ChunkStream::send(const Json& chunk) {
   exchange_->send(cat("data: ", chunk.dump(), "\n\n"));
 }
 
-void ChunkStream::send_choice(Json choice) {
-  Json chunk = head(object_);
+void ChunkStream::send_choice(Json chunk, Json choice) {
   chunk["choices"].push_back(std::move(choice));
   send(chunk);
 }

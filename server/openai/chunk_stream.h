@@ -15,10 +15,12 @@ class ChunkStream {
   // `object` is what a chunk says that it is.
   ChunkStream(const WriterOptions& options, const char* object, std::shared_ptr<HttpExchange> exchange);
 
-  // What an answer and each of its chunks begin with: id, object, created, model.
+  // What an answer begins with: id, object, created, model.
   [[nodiscard]] io::Json head(const char* object) const;
-  // A chunk with one choice.
-  void send_choice(io::Json choice);
+  // What each of its chunks begins with.
+  [[nodiscard]] io::Json head() const { return head(object_); }
+  // A chunk with one choice; `chunk` is its head, with what else stands there.
+  void send_choice(io::Json chunk, io::Json choice);
   void respond(const io::Json& whole);
   // The usage, where it is asked for, and [DONE].
   void finish(const TokenUsage& usage);

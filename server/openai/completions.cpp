@@ -1,6 +1,8 @@
 #include "server/openai/completions.h"
 
+#include <algorithm>
 #include <mutex>
+#include <numeric>
 #include <utility>
 
 #include "base/strings.h"
@@ -8,6 +10,7 @@
 #include "server/json_body.h"
 #include "server/openai/answer_json.h"
 #include "server/openai/chunk_stream.h"
+#include "server/openai/vllm_fields.h"
 #include "server/texts_field.h"
 
 namespace tern::server::openai {
@@ -27,6 +30,12 @@ class BatchAnswer {
         out_(options_, kObject, std::move(exchange)),
         open_(prompts) {
     choices_.resize(prompts * static_cast<std::size_t>(options_.n));
+    prompt_ids_.resize(prompts);
+  }
+
+  void told(std::size_t prompt, const engine::TokenIds& ids) {
+    const std::scoped_lock lock(mutex_);
+    prompt_ids_[prompt] = Json(ids);
   }
 
   void told(std::size_t prompt, std::vector<TokenText>&& tokens) {
@@ -36,6 +45,10 @@ class BatchAnswer {
 
   void piece(std::size_t prompt, AnswerPiece&& piece) {
     const std::scoped_lock lock(mutex_);
+    if (options_.prompt_alone) {
+      piece.text.clear();
+      piece.tokens.clear();
+    }
     const std::size_t at = index(prompt, piece.choice);
     Choice& choice = choices_[at];
     if (!options_.stream.stream) {
@@ -45,22 +58,21 @@ class BatchAnswer {
     }
     std::string text = std::exchange(choice.begun, true) || echoes_.empty() ? "" : echoes_[prompt];
     text += piece.text;
-    Json logprobs = options_.logprobs ? logprobs_of(piece.tokens, choice.offset) : Json();
-    send_choice(at, std::move(text), std::move(logprobs), nullptr);
+    send_choice(at, std::move(text), piece.tokens, nullptr);
   }
 
   void ended(std::size_t prompt, const AnswerEnd& end) {
     const std::scoped_lock lock(mutex_);
     const std::size_t at = index(prompt, end.choice);
     choices_[at].end = end;
-    if (options_.stream.stream) send_choice(at, "", Json(), &end);
+    if (options_.stream.stream) send_choice(at, "", {}, &end);
   }
 
   void finished(const TokenUsage& usage) {
     const std::scoped_lock lock(mutex_);
     usage_.prompt_tokens += usage.prompt_tokens;
     usage_.cached_tokens += usage.cached_tokens;
-    usage_.completion_tokens += usage.completion_tokens;
+    if (!options_.prompt_alone) usage_.completion_tokens += usage.completion_tokens;
     if (--open_ > 0 || failed_) return;
     if (options_.stream.stream) {
       out_.finish(usage_);
@@ -82,13 +94,14 @@ class BatchAnswer {
     AnswerEnd end;
     std::int64_t offset = 0;  // of the next token in the text
     bool begun = false;
+    bool told = false;  // something of it has been sent
   };
 
   std::size_t index(std::size_t prompt, std::int64_t choice) const {
     return prompt * static_cast<std::size_t>(options_.n) + static_cast<std::size_t>(choice);
   }
 
-  static Json logprobs_of(const std::vector<TokenText>& tokens, std::int64_t& offset) {
+  Json logprobs_of(const std::vector<TokenText>& tokens, std::int64_t& offset) const {
     Json out = Json::object();
     out["text_offset"] = Json::array();
     out["token_logprobs"] = Json::array();
@@ -98,9 +111,9 @@ class BatchAnswer {
       out["text_offset"].push_back(offset);
       offset += static_cast<std::int64_t>(token.text.size());
       out["token_logprobs"].push_back(token.logprob);
-      out["tokens"].push_back(token.text);
+      out["tokens"].push_back(token_name(token, options_.tokens_as_ids));
       Json top = Json::object();
-      for (const TokenText& one : token.likeliest) top[one.text] = one.logprob;
+      for (const TokenText& one : token.likeliest) top[token_name(one, options_.tokens_as_ids)] = one.logprob;
       out["top_logprobs"].push_back(std::move(top));
     }
     return out;
@@ -116,36 +129,65 @@ class BatchAnswer {
     return choice;
   }
 
-  void send_choice(std::size_t at, std::string text, Json logprobs, const AnswerEnd* end) {
+  // What is asked for of the ids: those of `tokens`, and the prompt's with the first choice of each.
+  void put_ids(Json& choice, std::size_t prompt, const std::vector<TokenText>& tokens, bool first) const {
+    if (prompt_ids_[prompt].is_null()) return;
+    if (first) choice["prompt_token_ids"] = prompt_ids_[prompt];
+    choice["token_ids"] = Json::array();
+    for (const TokenText& token : tokens) choice["token_ids"].push_back(token.id);
+  }
+
+  void send_choice(std::size_t at, std::string text, const std::vector<TokenText>& tokens, const AnswerEnd* end) {
     if (failed_) return;
-    out_.send_choice(choice_of(at, std::move(text), std::move(logprobs), end));
+    Choice& one = choices_[at];
+    Json logprobs = options_.logprobs && end == nullptr ? logprobs_of(tokens, one.offset) : Json();
+    Json choice = choice_of(at, std::move(text), std::move(logprobs), end);
+    put_ids(choice, at / static_cast<std::size_t>(options_.n), tokens, !std::exchange(one.told, true));
+    out_.send_choice(out_.head(), std::move(choice));
+  }
+
+  // Those answers to a prompt that are told, in their order: all, or the likeliest first.
+  std::vector<std::size_t> told_of(std::size_t prompt) const {
+    std::vector<std::size_t> out(static_cast<std::size_t>(options_.n));
+    std::iota(out.begin(), out.end(), prompt * out.size());
+    if (options_.told == 0 || options_.told == options_.n) return out;
+    std::stable_sort(out.begin(), out.end(), [&](std::size_t a, std::size_t b) {
+      return choices_[a].end.mean_logprob > choices_[b].end.mean_logprob;
+    });
+    out.resize(static_cast<std::size_t>(options_.told));
+    return out;
   }
 
   Json whole() {
     Json out = out_.head(kObject);
     Json choices = Json::array();
-    for (std::size_t at = 0; at < choices_.size(); ++at) {
-      Choice& one = choices_[at];
-      std::string text = echoes_.empty() ? "" : echoes_[at / static_cast<std::size_t>(options_.n)];
-      text += one.text;
-      Json logprobs;
-      if (options_.logprobs) {
-        std::vector<TokenText> shown = echoes_.empty() ? std::vector<TokenText>() : one.prompt;
-        const std::size_t echoed = shown.size();
-        shown.insert(shown.end(), one.tokens.begin(), one.tokens.end());
-        logprobs = logprobs_of(shown, one.offset);
-        if (echoed > 0) {  // nothing stands before the first token
-          logprobs["token_logprobs"][0] = Json();
-          logprobs["top_logprobs"][0] = Json();
-        }
-      }
-      Json choice = choice_of(at, std::move(text), std::move(logprobs), &one.end);
-      if (echoes_.empty() && !one.prompt.empty()) choice["prompt_logprobs"] = prompt_logprobs_json(one.prompt);
-      choices.push_back(std::move(choice));
+    for (std::size_t prompt = 0; prompt < prompt_ids_.size(); ++prompt) {
+      for (const std::size_t at : told_of(prompt))
+        choices.push_back(whole_choice(choices.size(), prompt, choices_[at]));
     }
     out["choices"] = std::move(choices);
     out["usage"] = usage_json(usage_);
     return out;
+  }
+
+  Json whole_choice(std::size_t index, std::size_t prompt, Choice& one) const {
+    std::string text = echoes_.empty() ? "" : echoes_[prompt];
+    text += one.text;
+    Json logprobs;
+    if (options_.logprobs) {
+      std::vector<TokenText> shown = echoes_.empty() ? std::vector<TokenText>() : one.prompt;
+      const std::size_t echoed = shown.size();
+      shown.insert(shown.end(), one.tokens.begin(), one.tokens.end());
+      logprobs = logprobs_of(shown, one.offset);
+      if (echoed > 0) {  // nothing stands before the first token
+        logprobs["token_logprobs"][0] = Json();
+        logprobs["top_logprobs"][0] = Json();
+      }
+    }
+    Json choice = choice_of(index, std::move(text), std::move(logprobs), &one.end);
+    if (echoes_.empty() && !one.prompt.empty()) choice["prompt_logprobs"] = prompt_logprobs_json(one.prompt);
+    put_ids(choice, prompt, one.tokens, true);
+    return choice;
   }
 
   std::mutex mutex_;
@@ -153,6 +195,7 @@ class BatchAnswer {
   std::vector<std::string> echoes_;
   ChunkStream out_;
   std::vector<Choice> choices_;
+  std::vector<Json> prompt_ids_;  // of each prompt, where ids are asked for
   TokenUsage usage_;
   std::size_t open_;
   bool failed_ = false;
@@ -161,6 +204,7 @@ class BatchAnswer {
 class PromptWriter : public AnswerSink {
  public:
   PromptWriter(std::shared_ptr<BatchAnswer> batch, std::size_t prompt) : batch_(std::move(batch)), prompt_(prompt) {}
+  void prompt_ids(const engine::TokenIds& ids) override { batch_->told(prompt_, ids); }
   void prompt(std::vector<TokenText>&& tokens) override { batch_->told(prompt_, std::move(tokens)); }
   void piece(AnswerPiece&& piece) override { batch_->piece(prompt_, std::move(piece)); }
   void ended(const AnswerEnd& end) override { batch_->ended(prompt_, end); }
@@ -181,30 +225,44 @@ CompletionBatch parse_completion(std::string_view text) {
   CompletionRequest one;
   one.model = body.text("model").value_or("");
   one.sampling = sampling_fields(body);
-  one.sampling.max_tokens = body.integer("max_tokens", 1).value_or(kDefaultTokens);
-  one.n = body.integer("n", 1, 128).value_or(1);
-  if (const auto best = body.integer("best_of", 1); best && *best != one.n) {
-    throw body.wrong("best_of", R"(the same as "n")");
-  }
+  one.sampling.max_tokens = body.integer("max_tokens", 0).value_or(kDefaultTokens);
+  vllm_fields(body, one.sampling);
+  out.n = body.integer("n", 1, 128).value_or(1);
+  one.n = body.integer("best_of", 1, 128).value_or(out.n);
+  if (one.n < out.n) throw body.wrong("best_of", R"(at least "n")");
   if (const auto logprobs = body.integer("logprobs", 0)) {
     out.logprobs = true;
     one.sampling.top_logprobs = logprobs;
   }
   one.constraint = constraint_fields(body);
   one.echo = body.boolean("echo").value_or(false);
+  if (one.sampling.max_tokens == 0) {
+    if (!one.echo) throw body.wrong("max_tokens", R"(at least 1 where "echo" is not true)");
+    out.prompt_alone = true;
+    one.sampling.max_tokens = 1;  // which the engine draws
+  }
   if (one.echo && out.logprobs) one.sampling.prompt_logprobs = one.sampling.top_logprobs;
-  if (!body.text("suffix").value_or("").empty()) throw body.wrong("suffix", "none: the model goes on with a text");
+  out.suffix = body.text("suffix").value_or("");
+  if (!out.suffix.empty() && one.echo) throw body.wrong("echo", "false where a suffix is given");
   one.cache_salt = body.text("cache_salt").value_or("");
+  out.add_special_tokens = body.boolean("add_special_tokens").value_or(true);
+  out.tokens_as_ids = body.boolean("return_tokens_as_token_ids").value_or(false);
   out.stream = stream_fields(body);
+  if (out.stream.stream && one.n > out.n) {
+    throw body.wrong("best_of", R"(the same as "n" in a stream: which answers are best is known at their end)");
+  }
   if (out.stream.stream && one.sampling.prompt_logprobs) {
     throw body.wrong("stream", "false where log-probabilities of the prompt are asked for");
   }
   for (engine::Prompt& prompt : prompts_field(body, "prompt")) {
+    if (!out.suffix.empty() && !std::holds_alternative<std::string>(prompt)) {
+      throw body.wrong("prompt", "a text where a suffix is given");
+    }
     CompletionRequest request = one;
     request.prompt = std::move(prompt);
     out.requests.push_back(std::move(request));
   }
-  body.takes({"user", "request_id"});
+  body.takes({"user"});
   body.finish();
   return out;
 }

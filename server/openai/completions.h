@@ -17,6 +17,11 @@ struct CompletionBatch {
   std::vector<CompletionRequest> requests;  // one a prompt, of the same wishes
   StreamOptions stream;
   bool logprobs = false;
+  std::int64_t n = 1;              // answers to each prompt that are told, the best of those that are drawn
+  std::string suffix;              // what follows the gap that is to be filled; "": none
+  bool prompt_alone = false;       // echoed, with nothing behind it
+  bool add_special_tokens = true;  // around a prompt that is a text
+  bool tokens_as_ids = false;
 };
 // Throws Failure (data) for a body that is none.
 [[nodiscard]] CompletionBatch parse_completion(std::string_view body);

@@ -4,6 +4,7 @@
 
 #include "base/strings.h"
 #include "io/json.h"
+#include "server/fim_prompt.h"
 #include "server/ids.h"
 #include "server/openai/adapters.h"
 #include "server/openai/api_error.h"
@@ -37,6 +38,8 @@ void chat_completions(ChatService& service, const HttpRequest& request, const Ex
   options.stream = asked.stream;
   options.logprobs = asked.logprobs;
   options.n = asked.chat.n;
+  options.tokens_as_ids = asked.tokens_as_ids;
+  options.echo = std::move(asked.echo);
   auto writer = chat_completion_writer(std::move(options), exchange);
   abort_when_gone(exchange, service.chat(std::move(asked.chat), std::move(writer)));
 }
@@ -46,6 +49,18 @@ std::string echoed(const ChatService& service, const engine::Prompt& prompt) {
   return service.tokenizer().decode(std::get<engine::TokenIds>(prompt), true);
 }
 
+// The request asks for what is missing between its prompt and the suffix.
+void fill_gap(const ChatService& service, const std::string& suffix, CompletionRequest& request) {
+  FimRequest gap;
+  gap.prefix = std::get<std::string>(request.prompt);
+  gap.suffix = suffix;
+  auto prompt = fim_prompt(service.tokenizer(), gap);
+  if (!prompt) throw Failure(prompt.error().inside(R"(field "suffix")"));
+  auto& stops = request.sampling.stop_token_ids;
+  stops.insert(stops.end(), prompt->stop_token_ids.begin(), prompt->stop_token_ids.end());
+  request.prompt = std::move(prompt->ids);
+}
+
 void completions(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   CompletionBatch asked = parse_completion(request.body);
   const CompletionRequest& first = asked.requests.front();
@@ -53,9 +68,16 @@ void completions(ChatService& service, const HttpRequest& request, const Exchang
   options.stream = asked.stream;
   options.logprobs = asked.logprobs;
   options.n = first.n;
+  options.told = asked.n;
+  options.prompt_alone = asked.prompt_alone;
+  options.tokens_as_ids = asked.tokens_as_ids;
   std::vector<std::string> echoes;
-  for (const CompletionRequest& one : asked.requests) {
+  for (CompletionRequest& one : asked.requests) {
     if (one.echo) echoes.push_back(echoed(service, one.prompt));
+    if (!asked.suffix.empty()) fill_gap(service, asked.suffix, one);
+    if (const auto* text = std::get_if<std::string>(&one.prompt); text != nullptr && !asked.add_special_tokens) {
+      one.prompt = service.tokenizer().encode(*text, false);
+    }
   }
   const auto writers = completion_writers(std::move(options), asked.requests.size(), std::move(echoes), exchange);
   std::vector<std::shared_ptr<RequestHandle>> handles;

@@ -15,7 +15,8 @@ constexpr int kStart = kBytes;    // <|im_start|>
 constexpr int kEnd = kBytes + 1;  // <|im_end|>
 constexpr int kYes = kBytes + 2;  // "yes" and "no", where they are tokens
 constexpr int kNo = kBytes + 3;
-constexpr int kVocab = 320;  // with room, as models have it
+constexpr int kFim = kBytes + 2;  // prefix, suffix, middle, pad, where these are tokens instead
+constexpr int kVocab = 320;       // with room, as models have it
 
 void write_file(const std::filesystem::path& path, const std::string& text) {
   std::ofstream out(path, std::ios::binary);
@@ -45,7 +46,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-void write_tokenizer(const std::filesystem::path& directory, bool verdicts) {
+void write_tokenizer(const std::filesystem::path& directory, bool verdicts, bool fim) {
   std::string vocab;
   const auto pieces = byte_pieces();
   for (int id = 0; id < kBytes; ++id) {
@@ -56,7 +57,11 @@ void write_tokenizer(const std::filesystem::path& directory, bool verdicts) {
            R"(","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":)" +
            (special ? "true}" : "false}");
   };
-  const std::string words = verdicts ? "," + added(kYes, "yes", false) + "," + added(kNo, "no", false) : "";
+  std::string words = verdicts ? "," + added(kYes, "yes", false) + "," + added(kNo, "no", false) : "";
+  int gap = kFim;
+  for (const char* name : {"prefix", "suffix", "middle", "pad"}) {
+    if (fim) words += "," + added(gap++, std::string("<|fim_") + name + "|>");
+  }
   write_file(
       directory / "tokenizer.json",
       R"({"version":"1.0","truncation":null,"padding":null,"added_tokens":[)" + added(kStart, "<|im_start|>") + "," +
@@ -155,7 +160,7 @@ void write_tiny_model(const std::filesystem::path& directory, const TinyModel& m
                  number(kEnd) + "}");
   write_file(directory / "generation_config.json", R"({"eos_token_id":)" + number(kEnd) + "}");
   write_weights(directory, m);
-  write_tokenizer(directory, m.verdicts);
+  write_tokenizer(directory, m.verdicts, m.fim);
 }
 
 std::string sums(int rows) {

@@ -16,6 +16,7 @@ struct TinyModel {
   unsigned seed = 1;
   int labels = 0;         // a classification with so many, "label 0" and on; 0: a language model
   bool verdicts = false;  // "yes" and "no" are tokens
+  bool fim = false;       // without verdicts: the tokens that fill gaps are there, by Qwen's names
   bool qwen3 = false;     // a Qwen3, with norms of queries and keys; else a Llama
 };
 

@@ -21,12 +21,13 @@ class Forwarding : public ::testing::Test {
     HttpOptions options;
     options.host = "127.0.0.1";
     options.port = 0;
-    there_ =
-        HttpServer::listen(
-            options,
-            [this](HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) { answer(request, exchange); },
-            [](int, std::string_view message) { return std::pair<std::string, std::string>(message, "text/plain"); })
-            .value();
+    there_ = HttpServer::listen(
+                 options,
+                 [this](HttpRequest&& request, std::shared_ptr<HttpExchange> exchange) { answer(request, exchange); },
+                 [](int, std::string_view message, std::string_view) {
+                   return std::pair<std::string, std::string>(message, "text/plain");
+                 })
+                 .value();
   }
   void answer(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
     const std::lock_guard lock(mutex_);

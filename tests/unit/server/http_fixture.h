@@ -34,7 +34,7 @@ class HttpFixture {
         [this](server::HttpRequest&& request, std::shared_ptr<server::HttpExchange> exchange) {
           handle(std::move(request), std::move(exchange));
         },
-        [](int status, std::string_view message) {
+        [](int status, std::string_view message, std::string_view /*path*/) {
           return std::pair<std::string, std::string>(std::to_string(status) + "|" + std::string(message), "test/error");
         });
     EXPECT_TRUE(listened.ok()) << listened.error().line();

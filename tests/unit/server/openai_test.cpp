@@ -201,8 +201,146 @@ TEST(CompletionRequest, TakesTextsAndIds) {
   EXPECT_NE(error_of([] { (void)parse_completion("{}"); }).find("field \"prompt\""), std::string::npos);
   EXPECT_NE(error_of([] { (void)parse_completion(R"({"prompt": [true]})"); }).find("field \"prompt\""),
             std::string::npos);
-  EXPECT_NE(error_of([] { (void)parse_completion(R"({"prompt": "a", "suffix": "b"})"); }).find("suffix"),
+  EXPECT_EQ(parse_completion(R"({"prompt": "a", "suffix": "b"})").suffix, "b");
+  EXPECT_NE(error_of([] { (void)parse_completion(R"({"prompt": [1], "suffix": "b"})"); }).find("a text where a suffix"),
             std::string::npos);
+  EXPECT_NE(error_of([] { (void)parse_completion(R"({"prompt": "a", "suffix": "b", "echo": true})"); }).find("echo"),
+            std::string::npos);
+}
+
+// What vLLM's requests have beside OpenAI's: each field works, or is refused by its name where it asks for something.
+TEST(OpenAiRequests, SettleEveryFieldOfVllms) {
+  const auto both = [](const std::string& fields) {
+    const std::string of_chat = chat_error(fields);
+    const std::string of_text = error_of([&] { (void)parse_completion(R"({"prompt": "a", )" + fields + "}"); });
+    EXPECT_EQ(of_chat, of_text);
+    return of_chat;
+  };
+  for (const char* fields :
+       {R"("use_beam_search": false, "length_penalty": 1.0, "watermarking": false, "stream_interval": 1)",
+        R"("spaces_between_special_tokens": true, "kv_transfer_params": null, "vllm_xargs": {})",
+        R"("request_id": "a", "session_id": "b", "return_token_offsets": true, "return_mm_kwargs": false)",
+        R"("bad_words": ["a b", "c"], "allowed_token_ids": [1, 2], "thinking_token_budget": -1)",
+        R"("truncate_prompt_tokens": 5, "truncation_side": "right", "return_token_ids": true)",
+        R"("return_tokens_as_token_ids": true, "routed_experts_prompt_start": 0)"}) {
+    EXPECT_EQ(both(fields), "no error") << fields;
+  }
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, std::string>>{{"use_beam_search", "true"},
+                                                        {"length_penalty", "2"},
+                                                        {"watermarking", "true"},
+                                                        {"stream_interval", "4"},
+                                                        {"spaces_between_special_tokens", "false"},
+                                                        {"kv_transfer_params", R"({"a": 1})"},
+                                                        {"ec_transfer_params", R"({"a": 1})"},
+                                                        {"vllm_xargs", R"({"a": 1})"},
+                                                        {"repetition_detection", R"({"a": 1})"},
+                                                        {"logprob_token_ids", "[1]"},
+                                                        {"prompt_embeds", R"("AA==")"},
+                                                        {"routed_experts_prompt_start", "1"},
+                                                        {"bad_words", R"(["  "])"},
+                                                        {"allowed_token_ids", "[]"},
+                                                        {"allowed_token_ids", "[-1]"},
+                                                        {"truncate_prompt_tokens", "0"},
+                                                        {"truncation_side", R"("middle")"}}) {
+    EXPECT_EQ(both("\"" + field + "\": " + value).find("field \"" + field + "\": expected "), 0U) << field;
+  }
+  for (const auto& [field, value] :
+       std::vector<std::pair<std::string, std::string>>{{"chat_template", R"("{{ messages }}")"},
+                                                        {"add_special_tokens", "true"},
+                                                        {"return_prompt_text", "true"},
+                                                        {"media_io_kwargs", R"({"image": {}})"},
+                                                        {"mm_processor_kwargs", R"({"a": 1})"},
+                                                        {"documents", "1"}}) {
+    EXPECT_EQ(chat_error("\"" + field + "\": " + value).find("field \"" + field + "\": expected "), 0U) << field;
+  }
+  const SamplingWishes wishes =
+      parse_completion(R"({"prompt": "a", "bad_words": "x", "allowed_token_ids": [7], "truncate_prompt_tokens": 5,
+                           "return_token_ids": true, "thinking_token_budget": 9})")
+          .requests[0]
+          .sampling;
+  EXPECT_EQ(wishes.bad_words, std::vector<std::string>{"x"});
+  EXPECT_EQ(wishes.allowed_token_ids, std::vector<std::int32_t>{7});
+  EXPECT_EQ(wishes.truncate_prompt_tokens, 5);
+  EXPECT_FALSE(wishes.truncate_right);
+  EXPECT_TRUE(wishes.token_ids);
+  EXPECT_EQ(wishes.thinking_token_budget, 9);
+  const auto chat = parse_chat_completion(R"({"messages": [{"role": "assistant", "content": "So"}], "echo": true,
+                                              "documents": [{"text": "d"}], "reasoning_effort": "none"})");
+  EXPECT_EQ(chat.echo, "So");
+  EXPECT_EQ(chat.chat.template_kwargs,
+            R"({"enable_thinking":false,"reasoning_effort":"none","documents":[{"text":"d"}]})");
+}
+
+TEST(CompletionAnswer, TheBestAreTheLikeliest) {
+  const auto best = [](const std::string& fields) {
+    return error_of([&] { (void)parse_completion(R"({"prompt": "a", )" + fields + "}"); });
+  };
+  EXPECT_EQ(best(R"("best_of": 3, "n": 2)"), "no error");
+  EXPECT_NE(best(R"("best_of": 1, "n": 2)").find(R"(field "best_of": expected at least "n")"), std::string::npos);
+  EXPECT_NE(best(R"("best_of": 3, "n": 2, "stream": true)").find("in a stream"), std::string::npos);
+  EXPECT_EQ(best(R"("best_of": 2, "n": 2, "stream": true)"), "no error");
+  const auto exchange = std::make_shared<FakeExchange>();
+  WriterOptions options{"cmpl-1", "m", 100, {}, false, 3};
+  options.told = 2;
+  const auto sinks = completion_writers(options, 2, {}, exchange);
+  for (const std::size_t prompt : {0U, 1U}) {
+    const std::vector<double> logprobs = prompt == 0 ? std::vector{-3.0, -1.0, -2.0} : std::vector{-1.0, -1.0, -0.5};
+    for (int choice = 0; choice < 3; ++choice) {
+      sinks[prompt]->piece({.choice = choice, .text = std::string(1, static_cast<char>('a' + 3 * prompt + choice))});
+      AnswerEnd end{.choice = choice, .kind = StopKind::length};
+      end.mean_logprob = logprobs[static_cast<std::size_t>(choice)];
+      sinks[prompt]->ended(end);
+    }
+    sinks[prompt]->finished({.prompt_tokens = 1, .completion_tokens = 3});
+  }
+  const Json json = exchange->json();
+  std::string told;
+  for (std::size_t i = 0; i < json["choices"].size(); ++i) {
+    EXPECT_EQ(json["choices"][i]["index"], i);
+    told += json["choices"][i]["text"].text();
+  }
+  EXPECT_EQ(told, "bcfd");                           // equal ones in their order
+  EXPECT_EQ(json["usage"]["completion_tokens"], 6);  // as OpenAI counts: of those that aren't told, too
+}
+
+// The ids of prompts and answers, where they are asked for, whole and streamed.
+TEST(OpenAiAnswers, TellIds) {
+  for (const bool stream : {false, true}) {
+    for (const bool chat : {false, true}) {
+      const auto exchange = std::make_shared<FakeExchange>();
+      WriterOptions options{"x-1", "m", 100, {stream, false}, true, 1};
+      options.tokens_as_ids = true;
+      const auto sink =
+          chat ? chat_completion_writer(options, exchange) : completion_writers(options, 1, {}, exchange)[0];
+      sink->prompt_ids({5, 6});
+      sink->piece({.text = "a", .tokens = {token("a")}});
+      sink->piece({.text = "b", .tokens = {token("b"), token("b")}});
+      sink->ended({});
+      sink->finished({});
+      std::vector<Json> bodies;
+      if (!stream) bodies.push_back(exchange->json());
+      for (const std::string& event : stream ? exchange->events() : std::vector<std::string>()) {
+        if (event != "[DONE]") bodies.push_back(io::parse_json(event, "event").value());
+      }
+      std::size_t ids = 0;
+      int prompts = 0;
+      bool named = false;
+      for (const Json& body : bodies) {
+        const Json& choice = body["choices"][0];
+        if (const Json* some = choice.find("token_ids")) ids += some->size();
+        const Json* prompt = chat ? body.find("prompt_token_ids") : choice.find("prompt_token_ids");
+        if (prompt != nullptr) {
+          ++prompts;
+          EXPECT_EQ(prompt->dump(), "[5,6]");
+        }
+        named = named || choice["logprobs"].dump().find("token_id:1") != std::string::npos;
+      }
+      EXPECT_EQ(ids, 3U) << stream << chat;
+      EXPECT_EQ(prompts, 1) << stream << chat;
+      EXPECT_TRUE(named);
+    }
+  }
 }
 
 TEST(CompletionAnswer, ChoicesCountThroughThePrompts) {
