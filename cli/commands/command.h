@@ -16,6 +16,7 @@ int run_export(const Arguments& arguments);
 int run_infer(const Arguments& arguments);
 int run_inspect(const Arguments& arguments);
 int run_inspect_data(const Arguments& arguments);
+int run_launch(const Arguments& arguments);
 int run_merge_lora(const Arguments& arguments);
 int run_models(const Arguments& arguments);
 int run_plan(const Arguments& arguments);

@@ -70,6 +70,11 @@ class Parser {
     return command().positional.empty() || !word.ends_with(".json");
   }
 
+  // What follows is given by place, whatever it begins with.
+  [[nodiscard]] bool ends_flags(std::string_view word) const {
+    return word == "--" && !flags_over_ && !command().positional.empty();
+  }
+
   void assign(const Flag& flag, std::span<const std::string> values, Provenance provenance, const std::string& where) {
     (void)arguments().assign(flag, values, provenance, where).value();
   }
@@ -89,11 +94,15 @@ class Parser {
 
   std::size_t read_word(std::size_t at) {
     const std::string& word = words_[at];
-    if (word == "--help" || word == "-h") {
+    if (!flags_over_ && (word == "--help" || word == "-h")) {
       invocation_.help = true;
       return at + 1;
     }
-    return is_flag(word) ? read_flag(at) : read_positional(at);
+    if (ends_flags(word)) {
+      flags_over_ = true;
+      return at + 1;
+    }
+    return is_flag(word) && !flags_over_ ? read_flag(at) : read_positional(at);
   }
 
   std::size_t read_flag(std::size_t at) {
@@ -132,7 +141,7 @@ class Parser {
 
   [[nodiscard]] std::size_t take_values(const Flag& flag, std::size_t next, Words& values) const {
     const bool several = flag.type == FlagType::list;
-    while (next < words_.size() && !is_flag(words_[next]) && (several || values.empty())) {
+    while (next < words_.size() && !is_flag(words_[next]) && !ends_flags(words_[next]) && (several || values.empty())) {
       // Where files are given by place, only true and false belong to a boolean: `tern inspect --json FILE`.
       if (flag.type == FlagType::boolean && !command().positional.empty() && !is_truth(words_[next])) break;
       values.push_back(words_[next++]);
@@ -149,6 +158,7 @@ class Parser {
     const Flag* flag = find_flag(command(), names[places_++]);
     Words values = {words_[at]};
     std::size_t next = at + 1;
+    while (flags_over_ && flag->type == FlagType::list && next < words_.size()) values.push_back(words_[next++]);
     if (flag->type == FlagType::list) next = take_values(*flag, next, values);
     assign(*flag, values, Provenance::command_line, shown(flag->name));
     return next;
@@ -186,6 +196,7 @@ class Parser {
   Invocation invocation_;
   std::set<std::string_view> seen_;
   std::size_t places_ = 0;
+  bool flags_over_ = false;  // behind "--"
 };
 
 }  // namespace

@@ -410,6 +410,14 @@ constexpr Flag kApp[] = {
      .fallback = "true",
      .help = "open the page where there is a display and xdg-open"},
 };
+constexpr Flag kLaunch[] = {
+    {.name = "agent", .type = choice, .help = "the agent, a program on the PATH", .choices = "claude|codex|opencode"},
+    {.name = "host", .fallback = "127.0.0.1", .help = "address of the server that it's to ask"},
+    {.name = "port", .type = integer, .fallback = "8000", .help = "port of that server", .range = "[1,65535]"},
+    {.name = "api_key", .help = "the server's key", .secret = true},
+    {.name = "served_model", .help = "the model that it asks for", .computed = "the first that the server lists"},
+    {.name = "agent_arguments", .type = list, .help = "the agent's own arguments; behind -- those with dashes, too"},
+};
 constexpr Flag kWebUi[] = {
     {.name = "host", .fallback = "127.0.0.1", .help = "address to listen on", .aliases = "server_name"},
     {.name = "port",
@@ -457,7 +465,8 @@ std::vector<FlagGroup> tool_groups() {
           {"selftest", "Cases", kSelftest},
           {"plan", "Device", kPlan},
           {"app", "Page", kApp},
-          {"web_ui", "Server", kWebUi}};
+          {"web_ui", "Server", kWebUi},
+          {"launch", "Agent", kLaunch}};
 }
 
 }  // namespace tern::cli

@@ -99,6 +99,17 @@ TEST(CommandLine, KnowsWhatWasSet) {
   EXPECT_THROW((void)run->arguments.string("no_such_flag"), std::logic_error);
 }
 
+// What stands behind -- is another program's.
+TEST(CommandLine, FlagsEndAtTwoDashes) {
+  const auto run = parse({"launch", "claude", "--port", "9", "--", "-p", "--help", "--port", "--", "x"});
+  ASSERT_TRUE(run) << run.error().line();
+  EXPECT_FALSE(run->help);
+  EXPECT_EQ(run->arguments.string("agent"), "claude");
+  EXPECT_EQ(run->arguments.integer("port"), 9);
+  EXPECT_EQ(run->arguments.list("agent_arguments"), (Words{"-p", "--help", "--port", "--", "x"}));
+  EXPECT_TRUE(parse({"launch", "codex", "exec", "Hi"})->arguments.list("agent_arguments") == (Words{"exec", "Hi"}));
+}
+
 TEST(CommandLine, NegativeNumbersAreValues) {
   const auto run = parse({"sft", "--max_steps", "-1"});
   ASSERT_TRUE(run) << run.error().line();
