@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The official clients of OpenAI, Anthropic and Ollama against a real `tern deploy` of the bundled model.
+"""The official clients of OpenAI, Anthropic, Ollama and Triton against a real `tern deploy` of the bundled model.
 
 clients_test.py TERN. Starts the server on a free port of loopback and ends it.
 """
@@ -15,8 +15,10 @@ import urllib.request
 
 import anthropic
 import jsonschema
+import numpy
 import ollama
 import openai
+import tritonclient.http
 
 MODEL = "smollm2-135m"
 HELLO = [{"role": "user", "content": "Say hello."}]
@@ -84,6 +86,34 @@ class OpenAI(unittest.TestCase):
             call = answer.message.tool_calls[0].function
             self.assertEqual(call.name, "get_weather")
             jsonschema.validate(json.loads(call.arguments), WEATHER)
+
+    def test_demanded_calls_come_in_pieces(self):
+        pieces = []
+        for event in self.chat(tools=TOOLS, tool_choice="required", max_tokens=200, stream=True):
+            for call in event.choices[0].delta.tool_calls or []:
+                pieces.append(call.function.arguments)
+        self.assertGreater(len(pieces), 5)
+        jsonschema.validate(json.loads("".join(pieces)), WEATHER)
+
+    def test_best_of_and_what_vllm_adds(self):
+        def complete(**fields):
+            return self.client.completions.create(**{"model": MODEL, "prompt": "Once upon a", "max_tokens": 8, "seed": 5} | fields)
+        def mean(choice):
+            return sum(choice.logprobs.token_logprobs) / len(choice.logprobs.token_logprobs)
+        every = complete(n=4, temperature=1, logprobs=0)
+        best = complete(best_of=4, n=2, temperature=1, logprobs=0)
+        self.assertEqual([mean(choice) for choice in best.choices], sorted(map(mean, every.choices), reverse=True)[:2])
+        self.assertEqual(best.usage.completion_tokens, every.usage.completion_tokens)
+        with self.assertRaises(openai.BadRequestError):
+            complete(best_of=4, stream=True)
+        self.assertIn(" time", complete(temperature=0).choices[0].text)
+        self.assertNotIn(" time", complete(temperature=0, extra_body={"bad_words": ["time"]}).choices[0].text)
+        told = complete(temperature=0, extra_body={"return_token_ids": True}).choices[0]
+        again = complete(temperature=0, prompt=told.prompt_token_ids + told.token_ids[:2], max_tokens=6)
+        self.assertTrue(told.text.endswith(again.choices[0].text))
+        with self.assertRaises(openai.BadRequestError) as refused:
+            complete(suffix=" the end")  # the model was not trained for it
+        self.assertIn("without tokens for a prefix", str(refused.exception))
 
     def test_completions(self):
         answer = self.client.completions.create(model=MODEL, prompt=["Once upon", "The sky"], max_tokens=4, echo=True, logprobs=1)
@@ -157,6 +187,56 @@ class Ollama(unittest.TestCase):
         self.assertTrue(client.generate(model=MODEL, prompt="Once upon", raw=True, options=options).response)
         self.assertEqual([one.model for one in client.list().models], [MODEL])
         self.assertEqual(len(client.embed(model=MODEL, input=["a", "b"]).embeddings), 2)
+
+
+class Triton(unittest.TestCase):
+    HEADERS = {"Authorization": f"Bearer {KEY}"}
+    SAMPLING = {"temperature": 0, "max_tokens": 8}
+
+    def setUp(self):
+        self.client = tritonclient.http.InferenceServerClient(base.removeprefix("http://"))
+        self.addCleanup(self.client.close)
+
+    def infer(self, binary, outputs=("text_output",), **flags):
+        texts = {"text_input": "Once upon a", "sampling_parameters": json.dumps(self.SAMPLING)}
+        inputs = []
+        for name, value in (texts | flags).items():
+            kind, numbers = ("BYTES", numpy.object_) if isinstance(value, str) else ("BOOL", numpy.bool_)
+            one = tritonclient.http.InferInput(name, [1], kind)
+            one.set_data_from_numpy(numpy.array([value.encode() if kind == "BYTES" else value], dtype=numbers), binary_data=binary)
+            inputs.append(one)
+        wished = [tritonclient.http.InferRequestedOutput(name, binary_data=binary) for name in outputs] if outputs else None
+        return self.client.infer(MODEL, inputs, outputs=wished, request_id="7", headers=self.HEADERS)
+
+    def test_describes(self):
+        self.assertTrue(self.client.is_server_live())
+        self.assertTrue(self.client.is_server_ready())
+        self.assertTrue(self.client.is_model_ready(MODEL, headers=self.HEADERS))
+        self.assertFalse(self.client.is_model_ready("none", headers=self.HEADERS))
+        self.assertIn("binary_tensor_data", self.client.get_server_metadata(headers=self.HEADERS)["extensions"])
+        described = self.client.get_model_metadata(MODEL, headers=self.HEADERS)
+        self.assertIn("text_input", [tensor["name"] for tensor in described["inputs"]])
+        self.assertEqual(self.client.get_model_repository_index(headers=self.HEADERS)[0]["name"], MODEL)
+
+    def test_infers(self):
+        client = openai.OpenAI(base_url=base + "/v1", api_key=KEY)
+        text = client.completions.create(model=MODEL, prompt="Once upon a", **self.SAMPLING).choices[0].text
+        for binary in (False, True):
+            answer = self.infer(binary, ("text_output", "num_output_tokens", "cumulative_logprob"))
+            self.assertEqual(answer.as_numpy("text_output")[0], ("Once upon a" + text).encode() if binary else "Once upon a" + text)
+            self.assertEqual(answer.as_numpy("num_output_tokens")[0], 8)
+            self.assertLess(answer.as_numpy("cumulative_logprob")[0], 0)
+            self.assertEqual(answer.get_response()["id"], "7")
+        alone = self.infer(True, None, exclude_input_in_output=True, return_finish_reason=True)
+        self.assertEqual(alone.as_numpy("text_output")[0], text.encode())
+        self.assertEqual(alone.as_numpy("finish_reason")[0], b"length")
+
+    def test_errors(self):
+        with self.assertRaises(tritonclient.http.InferenceServerException) as refused:
+            self.infer(True, stream=True)
+        self.assertIn("generate_stream", str(refused.exception))
+        with self.assertRaises(tritonclient.http.InferenceServerException):
+            self.client.get_model_metadata(MODEL)  # without the key
 
 
 def main():
