@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/deadlines.h"
+#include "server/error_forms.h"
 #include "server/http.h"
 #include "server/metrics.h"
 #include "server/work_queue.h"

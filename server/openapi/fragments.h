@@ -19,5 +19,11 @@ std::string_view openapi();
 namespace ollama {
 std::string_view openapi();
 }
+namespace kserve {
+std::string_view openapi();
+}
+namespace llamacpp {
+std::string_view openapi();
+}
 
 }  // namespace tern::server

@@ -36,7 +36,8 @@ std::string openapi_document(const std::string& version) {
   }
   out["security"] = std::move(keys);
   for (const auto part :
-       {plain_openapi(), openai::openapi(), anthropic::openapi(), responses::openapi(), ollama::openapi()}) {
+       {plain_openapi(), openai::openapi(), anthropic::openapi(), responses::openapi(), ollama::openapi(), kserve::openapi(),
+        llamacpp::openapi()}) {
     join(out, io::parse_json(part, "openapi").value());
   }
   return out.dump();

@@ -102,7 +102,7 @@ void take_weights(HttpOptions& options, const models::ModelConfig& config) {
     largest = std::max(largest, bytes + kHeader);
   }
   options.max_body_bytes = largest;
-  options.request_timeout = kBody;
+  options.receive_timeout = kBody;
 }
 
 void serve_trainers(ServerOptions& options) {

@@ -56,6 +56,7 @@ const std::map<std::string, std::string>& other_defaults() {
       {"app host", "there it is of the server behind the page, which is one with it here"},
       {"app port", "there it is of the server behind the page, which is one with it here"},
       {"warmup_steps", "none is the same as 0"},
+      {"rollout max_logprobs", "trainers that distil ask for more, and each request says how many"},
       {"vllm_max_lora_rank", "the adapters that are named say it, and 16 is the least where others may be loaded"},
   };
   return table;

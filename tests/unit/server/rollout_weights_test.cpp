@@ -145,7 +145,7 @@ TEST_F(RolloutServer, WhoRunsGoesOnWithTheNewWeights) {
     return to.json("/generate/", R"({"prompts": [)" + prompt + R"(], "temperature": 0, "max_tokens": )" +
                                      std::to_string(tokens) + R"(, "generation_kwargs": {"ignore_eos": true}})");
   };
-  constexpr std::size_t kTokens = 80;
+  constexpr std::size_t kTokens = 400;
   auto running = std::async(std::launch::async, [&] { return answer(server, R"("ab")", kTokens); });
   while (io::parse_json(server.get("/load").body, "load").value()["server_load"] == 0) std::this_thread::yield();
   ASSERT_EQ(server.post("/pause?mode=keep").status, 200);

@@ -52,7 +52,7 @@ TEST(Server, WritesErrorsOfHttpAsEachProtocolDoes) {
   http.port = 0;
   http.max_body_bytes = 1000;
   http.max_header_bytes = 1000;
-  http.request_timeout = std::chrono::milliseconds(50);
+  http.receive_timeout = std::chrono::milliseconds(50);
   const auto server = Server::listen(http).value();
   const std::string large = "Content-Length: 1001\r\n\r\n";
   const std::string header = "X: " + std::string(2000, 'x') + "\r\n\r\n";
