@@ -31,7 +31,9 @@ TEST(CommandLine, ACommandToComeSaysSo) {
   expect_usage({"rlhf", "--model", "m"}, "tern rlhf is not implemented yet; see tern --help.");
 }
 
-TEST(CommandLine, DashAndUnderscoreNameTheSameCommand) { EXPECT_EQ(run({"web_ui"}).err, run({"web-ui"}).err); }
+TEST(CommandLine, DashAndUnderscoreNameTheSameCommand) {
+  EXPECT_EQ(run({"inspect_data"}).err, run({"inspect-data"}).err);
+}
 
 TEST(CommandLine, ColourStaysOffAPipe) {
   EXPECT_EQ(run({"modls"}).err.find('\x1b'), std::string::npos);
