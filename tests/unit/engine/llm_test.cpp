@@ -417,15 +417,15 @@ TEST_F(OverATinyModel, BeamsFindTheSameBesideOthers) {
   };
   EXPECT_EQ(
       refused([](SamplingParams& p) { p.temperature = 0.5F; }),
-      "--num_beams searches for the likeliest answer, and --temperature 0.5 would draw one; give --temperature 0");
+      "--num_beams searches for the likeliest answer, and --temperature 0.5 would draw one; give --temperature 0.");
   EXPECT_EQ(refused([](SamplingParams& p) { p.repetition_penalty = 1.1F; }),
             "--num_beams searches for the likeliest answer, and penalties would change what is likely; give "
-            "--repetition_penalty 1");
+            "--repetition_penalty 1.");
   EXPECT_EQ(
       refused([](SamplingParams& p) {
         p.logit_bias = {{5, 1.0F}};
       }),
-      "--num_beams searches for the likeliest answer, and the answer is held to a form; leave one of the two out");
+      "--num_beams searches for the likeliest answer, and the answer is held to a form; leave one of the two out.");
   sampling = tokens(10);
   sampling.num_beams = 2;
   sampling.stop = {together[0].text.substr(1, 1)};

@@ -15,7 +15,9 @@ std::uint32_t table_dtypes(const ops::OpSpec& op, const ops::ArgSpec& arg, int& 
   const std::string text(name_of(arg.dtypes));
   as = text.starts_with("as ") ? op.arg_index(text.substr(3)) : -1;
   if (text == "any" || as >= 0) return (1U << TERN_DTYPE_COUNT) - 1;
-  if (text == "float") return 1U << TERN_F32 | 1U << TERN_F16 | 1U << TERN_BF16;
+  const std::uint32_t floats = 1U << TERN_F32 | 1U << TERN_F16 | 1U << TERN_BF16;
+  if (text == "float") return floats;
+  if (text == "cached") return floats | 1U << TERN_I8 | 1U << TERN_F8_E4M3;
   return 1U << dtype_from_name(text).value();
 }
 
