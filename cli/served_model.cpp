@@ -6,9 +6,9 @@
 #include "base/strings.h"
 #include "cli/flags/config_file.h"
 #include "cli/generation_flags.h"
+#include "cli/json_text.h"
 #include "cli/server_flags.h"
 #include "cli/session_flags.h"
-#include "io/json.h"
 #include "server/model_routes.h"
 #include "server/rollout/routes.h"
 
@@ -71,34 +71,24 @@ std::vector<PooledName> in_folder(const Arguments& given, const fs::path& folder
                            error ? error.message() : "none", "name the folder that holds models"));
 }
 
-// What a flag is given as in a file: a word, or several.
-std::vector<std::string> words_of(const io::Json& value) {
-  std::vector<std::string> words;
-  const auto word = [](const io::Json& one) { return one.is_string() ? one.text() : one.dump(); };
-  if (value.is_array()) {
-    for (const io::Json& one : value) words.push_back(word(one));
-  } else {
-    words.push_back(word(value));
-  }
-  return words;
-}
-
 std::vector<PooledName> in_file(const Arguments& given, const std::string& path) {
   std::vector<PooledName> out;
   for (const ConfigEntry& entry : read_config_file(path).value().entries) {
-    const auto flags = io::parse_json(entry.words.empty() ? "" : entry.words.front(), entry.where);
-    if (!flags || !flags->is_object()) {
+    const auto flags = read_fields(entry.words.empty() ? "" : entry.words.front(), entry.where);
+    if (!flags) {
       throw Failure(usage_error(cat(entry.where, " has no flags of its own"), "write its flags below the name"));
     }
     PooledName model{entry.key, given};
     model.arguments.derive("served_model_name", FlagWord{entry.key});
-    for (const auto& [key, value] : flags->items()) {
+    for (const Field& field : *flags) {
+      const std::string& key = field.key;
       const Flag* flag = find_flag(given.command(), key);
-      if (flag == nullptr || key == "models" || key == "host" || key == "port" || key == "api_key") {
+      const bool is_empty = field.words.empty() && flag != nullptr && flag->type != FlagType::list;
+      if (flag == nullptr || is_empty || key == "models" || key == "host" || key == "port" || key == "api_key") {
         throw Failure(
             usage_error(cat(entry.where, ": ", key, " is no flag of one model"), "tern deploy --help lists them"));
       }
-      model.arguments.assign(*flag, words_of(value), Provenance::command_line, entry.where).value();
+      model.arguments.assign(*flag, field.words, Provenance::command_line, entry.where).value();
     }
     out.push_back(std::move(model));
   }

@@ -98,16 +98,16 @@ void AnswerStream::step() {
   tell_finished();
 }
 
-void AnswerStream::fail(std::size_t index, const Error& error) {
-  at(index).answer.error = error;
-  at(index).answer.reason = FinishReason::failed;
-  at(index).finished = true;
+void AnswerStream::end(Pending& pending, FinishReason reason, std::optional<Error> error) {
+  pending.answer.reason = reason;
+  pending.answer.error = std::move(error);
+  pending.finished = true;
 }
 
 void AnswerStream::ask_beams(std::size_t index) {
   const auto ids = at(index).beams->ask();
   if (!ids) {
-    fail(index, ids.error());
+    end(at(index), FinishReason::failed, ids.error());
     return;
   }
   for (std::size_t beam = 0; beam < ids->size(); ++beam) on_their_way_[(*ids)[beam]] = {index, beam};
@@ -122,9 +122,7 @@ void AnswerStream::take_beam(const Place& place, const RequestOutput& output) {
       llm_.engine().abort(other.first);
       return true;
     });
-    pending.finished = true;
-    pending.answer.reason = output.reason;
-    pending.answer.error = output.error;
+    end(pending, output.reason, output.error);
     return;
   }
   if (!pending.beams->take(place.beam, output)) return;

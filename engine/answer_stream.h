@@ -42,7 +42,7 @@ class AnswerStream {
   void submit(const Prompt& prompt, Pending& pending);
   void ask_beams(std::size_t index);
   void take_beam(const Place& place, const RequestOutput& output);
-  void fail(std::size_t index, const Error& error);
+  void end(Pending& pending, FinishReason reason, std::optional<Error> error);
   void step();
   void abort_all();
   void tell_finished();

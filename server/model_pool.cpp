@@ -7,14 +7,15 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "server/passing_exchange.h"
 
 namespace tern::server {
 
 // Passes all on, and is counted while anybody holds it.
-class ModelPool::CountedExchange : public HttpExchange {
+class ModelPool::CountedExchange : public PassingExchange {
  public:
   CountedExchange(std::shared_ptr<HttpExchange> inner, std::shared_ptr<Traffic> traffic, std::size_t entry)
-      : inner_(std::move(inner)), traffic_(std::move(traffic)), entry_(entry) {
+      : PassingExchange(std::move(inner)), traffic_(std::move(traffic)), entry_(entry) {
     const std::scoped_lock lock(traffic_->mutex);
     ++traffic_->running[entry_];
   }
@@ -26,19 +27,7 @@ class ModelPool::CountedExchange : public HttpExchange {
   CountedExchange(const CountedExchange&) = delete;
   CountedExchange& operator=(const CountedExchange&) = delete;
 
-  void respond(int status, std::string_view content_type, std::string body, Headers headers) override {
-    inner_->respond(status, content_type, std::move(body), std::move(headers));
-  }
-  void begin(int status, std::string_view content_type, Headers headers) override {
-    inner_->begin(status, content_type, std::move(headers));
-  }
-  void send(std::string chunk) override { inner_->send(std::move(chunk)); }
-  void finish() override { inner_->finish(); }
-  void abandon() override { inner_->abandon(); }
-  void on_gone(std::function<void()> gone) override { inner_->on_gone(std::move(gone)); }
-
  private:
-  std::shared_ptr<HttpExchange> inner_;
   std::shared_ptr<Traffic> traffic_;
   std::size_t entry_;
 };

@@ -6,6 +6,7 @@
 #include "server/error_forms.h"
 #include "server/ids.h"
 #include "server/json_body.h"
+#include "server/ollama/requests.h"
 #include "server/openai/api_error.h"
 #include "server/openapi/openapi.h"
 #include "server/page_routes.h"
@@ -28,13 +29,6 @@ std::string named_model(const HttpRequest& request) {
   if (!json.is_object()) return {};
   const Json* model = json.find("model");
   return model != nullptr && model->is_string() ? model->text() : std::string{};
-}
-
-// Ollama's clients write a tag behind each name.
-std::string without_tag(std::string name) {
-  constexpr std::string_view kLatest = ":latest";
-  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
-  return name;
 }
 
 Json model_json(const ModelPool::State& state, std::int64_t created) {
@@ -162,7 +156,7 @@ void PoolRoutes::pass_on(HttpRequest&& request, std::shared_ptr<HttpExchange> ex
     return;
   }
   std::string name = *named;
-  if (!pool_.knows(name)) name = without_tag(name);
+  if (!pool_.knows(name)) name = ollama::served_name(name);
   const auto states = pool_.states();
   if (name.empty() && request.path.starts_with("/v1/responses/")) name = pool_.last_asked();
   if (name.empty() && states.size() == 1) name = states.front().name;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/ids.h"
+#include "server/passing_exchange.h"
 
 namespace tern::server {
 namespace {
@@ -19,11 +20,11 @@ bool is_request_id(std::string_view id) {
 
 bool went_wrong(std::string_view reason) { return reason != "stop" && reason != "length" && reason != "tool_calls"; }
 
-class RecordedExchange final : public HttpExchange {
+class RecordedExchange final : public PassingExchange {
  public:
   RecordedExchange(std::shared_ptr<HttpExchange> inner, std::shared_ptr<RequestRecord> record)
-      : inner_(std::move(inner)), record_(std::move(record)) {
-    inner_->on_gone([record = record_] { record->gone(); });
+      : PassingExchange(std::move(inner)), record_(std::move(record)) {
+    PassingExchange::on_gone([record = record_] { record->gone(); });
   }
   ~RecordedExchange() override { record_->over(); }
   RecordedExchange(const RecordedExchange&) = delete;
@@ -31,24 +32,23 @@ class RecordedExchange final : public HttpExchange {
 
   void respond(int status, std::string_view content_type, std::string body, Headers headers) override {
     record_->over(status);
-    inner_->respond(status, content_type, std::move(body), with_own(std::move(headers)));
+    PassingExchange::respond(status, content_type, std::move(body), with_own(std::move(headers)));
   }
   void begin(int status, std::string_view content_type, Headers headers) override {
     record_->begun(status);
-    inner_->begin(status, content_type, with_own(std::move(headers)));
+    PassingExchange::begin(status, content_type, with_own(std::move(headers)));
   }
-  void send(std::string chunk) override { inner_->send(std::move(chunk)); }
   void finish() override {
     record_->over();
-    inner_->finish();
+    PassingExchange::finish();
   }
   void abandon() override {
     record_->finished("error");
     record_->over();
-    inner_->abandon();
+    PassingExchange::abandon();
   }
   void on_gone(std::function<void()> gone) override {
-    inner_->on_gone([record = record_, gone = std::move(gone)] {
+    PassingExchange::on_gone([record = record_, gone = std::move(gone)] {
       record->gone();
       if (gone) gone();
     });
@@ -60,7 +60,6 @@ class RecordedExchange final : public HttpExchange {
     return headers;
   }
 
-  const std::shared_ptr<HttpExchange> inner_;
   const std::shared_ptr<RequestRecord> record_;
 };
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/error_forms.h"
+#include "server/passing_exchange.h"
 #include "server/request_record.h"
 
 namespace tern::server {
@@ -28,25 +29,20 @@ bool same(std::string_view a, std::string_view b) {
 }
 
 // Counts the answer's status, and passes all on.
-class CountedExchange : public HttpExchange {
+class CountedExchange : public PassingExchange {
  public:
   CountedExchange(std::shared_ptr<HttpExchange> inner, std::string route, Metrics& metrics)
-      : inner_(std::move(inner)), route_(std::move(route)), metrics_(metrics) {}
+      : PassingExchange(std::move(inner)), route_(std::move(route)), metrics_(metrics) {}
   void respond(int status, std::string_view content_type, std::string body, Headers headers) override {
     metrics_.count_response(route_, status);
-    inner_->respond(status, content_type, std::move(body), std::move(headers));
+    PassingExchange::respond(status, content_type, std::move(body), std::move(headers));
   }
   void begin(int status, std::string_view content_type, Headers headers) override {
     metrics_.count_response(route_, status);
-    inner_->begin(status, content_type, std::move(headers));
+    PassingExchange::begin(status, content_type, std::move(headers));
   }
-  void send(std::string chunk) override { inner_->send(std::move(chunk)); }
-  void finish() override { inner_->finish(); }
-  void abandon() override { inner_->abandon(); }
-  void on_gone(std::function<void()> gone) override { inner_->on_gone(std::move(gone)); }
 
  private:
-  std::shared_ptr<HttpExchange> inner_;
   std::string route_;
   Metrics& metrics_;
 };
