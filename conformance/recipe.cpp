@@ -79,6 +79,12 @@ void add_codes(const Recipe& recipe, std::vector<Variant>& out) {
     add({.size = recipe.sizes - 1, .needs = TERN_NEED_ROW_INVARIANT});
     for (const int split : {1, 4, 5}) add({.split = split});
     add({.in = TERN_BF16, .split = 2});
+    // Kernels of 16 bits are others: heads of further sizes, rows of decoding, scales that are NaN, partitions.
+    for (const tern_dtype in : {TERN_BF16, TERN_F16}) {
+      for (const int size : {7, 9, 10}) add({.size = size, .option = odd, .in = in});
+      for (const int size : {2, 6}) add({.size = size, .option = odd, .in = in, .special = 1});
+      for (const int split : {1, in == TERN_F16 ? 2 : 4}) add({.in = in, .split = split});
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include "backends/cuda/attention.h"
 
 #include <array>
+#include <span>
 
 namespace tern::cuda {
 namespace {
@@ -23,13 +24,14 @@ constexpr Places kEndToEnd = {
     TERN_ATTENTION_CU_SEQLENS_K,
     TERN_ATTENTION_OUT,
     TERN_ATTENTION_LSE};
-constexpr Places kPaged = {{TERN_ATTENTION_PAGED_Q, TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_V_CACHE,
-                            TERN_ATTENTION_PAGED_MASK, TERN_ATTENTION_PAGED_SINKS, 4},
-                           TERN_ATTENTION_PAGED_BLOCK_TABLE,
-                           TERN_ATTENTION_PAGED_CU_SEQLENS_Q,
-                           TERN_ATTENTION_PAGED_KV_LENS,
-                           TERN_ATTENTION_PAGED_OUT,
-                           TERN_ATTENTION_PAGED_LSE};
+constexpr Places kPaged = {
+    {TERN_ATTENTION_PAGED_Q, TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_MASK,
+     TERN_ATTENTION_PAGED_SINKS, 4, TERN_ATTENTION_PAGED_K_SCALE, TERN_ATTENTION_PAGED_V_SCALE},
+    TERN_ATTENTION_PAGED_BLOCK_TABLE,
+    TERN_ATTENTION_PAGED_CU_SEQLENS_Q,
+    TERN_ATTENTION_PAGED_KV_LENS,
+    TERN_ATTENTION_PAGED_OUT,
+    TERN_ATTENTION_PAGED_LSE};
 [[nodiscard]] const Places& places_of(const tern_op_desc& op) {
   return op.op == TERN_OP_ATTENTION ? kEndToEnd : kPaged;
 }
@@ -40,6 +42,7 @@ enum Variant : int { kTile, kFlash, kDecode };
 struct Problem {
   std::int64_t q_rows, heads, kv_heads, head_dim, value_dim, max_seqlen_q, max_seqlen_k;
   bool row_invariant;
+  tern_dtype keys;  // of k and v
   // Entries of a sequence (cu/attention.cuh) for one kv head, at most; 0: not known.
   [[nodiscard]] std::int64_t entries() const { return max_seqlen_q * (heads / std::max<std::int64_t>(kv_heads, 1)); }
 };
@@ -53,8 +56,15 @@ Problem problem_of(const tern_op_desc& op) {
   const tern_attention_attrs& attrs = attrs_of(op);
   const auto &q = op.args[at.args.q], &k = op.args[at.args.k], &v = op.args[at.args.v];
   const int heads = at.args.kv_rank - 2;
-  return {q.shape[0],         q.shape[1],         k.shape[heads],     q.shape[2],
-          v.shape[heads + 1], attrs.max_seqlen_q, attrs.max_seqlen_k, (op.needs & TERN_NEED_ROW_INVARIANT) != 0};
+  return {q.shape[0],
+          q.shape[1],
+          k.shape[heads],
+          q.shape[2],
+          v.shape[heads + 1],
+          attrs.max_seqlen_q,
+          attrs.max_seqlen_k,
+          (op.needs & TERN_NEED_ROW_INVARIANT) != 0,
+          k.dtype};
 }
 
 // ---------------------------------------------------------------- parts of keys
@@ -131,32 +141,42 @@ constexpr std::array<Shape, 5> kShapes = {{{"64", 64, 64, 64, 4, 128, 4},
                                            {"128", 128, 128, 64, 4, 128, 3},
                                            {"192", 192, 128, 64, 4, 128, 2},
                                            {"256", 256, 256, 64, 8, 128, 2}}};
+constexpr std::array<Shape, 3> kCodeShapes = {
+    {{"64", 64, 64, 64, 4, 128, 6}, {"128", 128, 128, 64, 4, 128, 4}, {"256", 256, 256, 64, 8, 128, 3}}};
 constexpr std::int64_t kDecodeEntries = 16, kDecodeKeys = 16, kDecodeWarps = 4;
-constexpr std::int64_t kRowPad = 8;  // elements behind each row in shared memory
+constexpr std::int64_t kRowPad = 16;  // bytes behind each row in shared memory
 const Shape* shape_of(const Problem& p) {
-  const auto* const it = std::ranges::find_if(
-      kShapes, [&](const Shape& shape) { return p.head_dim <= shape.head && p.value_dim <= shape.value; });
-  return it == kShapes.end() ? nullptr : it;
+  const std::span<const Shape> shapes = is_code(p.keys) ? std::span<const Shape>(kCodeShapes) : kShapes;
+  const auto it = std::ranges::find_if(
+      shapes, [&](const Shape& shape) { return p.head_dim <= shape.head && p.value_dim <= shape.value; });
+  return it == shapes.end() ? nullptr : &*it;
 }
-std::uint64_t flash_bytes(const Shape& shape) {
-  const std::int64_t rows =
-      (shape.entries + shape.keys) * (shape.head + kRowPad) + shape.keys * (shape.value + kRowPad);
-  return static_cast<std::uint64_t>(2 * rows + 8 * (shape.entries + 2 * shape.keys));
+// Of a key and its value in shared memory.
+std::int64_t row_bytes(const Shape& shape, bool codes) {
+  return (codes ? 1 : 2) * (shape.head + shape.value) + 2 * kRowPad;
 }
-std::uint64_t decode_bytes(const Shape& shape) {
-  const std::int64_t stage = 2 * kDecodeKeys * (shape.head + shape.value + 2 * kRowPad);
+std::uint64_t flash_bytes(const Shape& shape, bool codes) {
+  const std::int64_t rows = shape.entries * (2 * shape.head + kRowPad) + shape.keys * row_bytes(shape, codes);
+  return static_cast<std::uint64_t>(rows + 8 * shape.entries + (codes ? 16 : 8) * 2 * shape.keys);
+}
+std::uint64_t decode_bytes(const Shape& shape, bool codes) {
+  const std::int64_t stage = kDecodeKeys * (row_bytes(shape, codes) + (codes ? 8 : 0));
   const std::int64_t merged = 4 * kDecodeEntries * (shape.value + 2 + 4);
   return static_cast<std::uint64_t>(kDecodeWarps * std::max(shape.stages * stage, merged));
 }
-std::string kernel_of(const char* what, const Shape& shape, tern_dtype dtype) {
-  return std::string(what) + (dtype == TERN_BF16 ? "_bf16_" : "_f16_") + shape.name;
+// The kernel of a problem: attention_decode_bf16_128, attention_flash_f16_i8_64.
+std::string kernel_of(const char* what, const Problem& p, tern_dtype dtype) {
+  const char* const keys = p.keys == TERN_I8 ? "i8_" : p.keys == TERN_F8_E4M3 ? "e4m3_" : "";
+  return std::string(what) + (dtype == TERN_BF16 ? "_bf16_" : "_f16_") + keys + shape_of(p)->name;
 }
 
 // ---------------------------------------------------------------- entries
 void check_matrix_units(Check& check, const PlanDesc& desc, const Places& at) {
   const Problem p = problem_of(desc.op);
   const tern_dtype dtype = desc.arg(at.args.q).dtype;
-  for (const int arg : {at.args.q, at.args.k, at.args.v}) check_vectors(check, desc, arg, dtype);
+  const bool codes = is_code(p.keys);
+  check_vectors(check, desc, at.args.q, dtype);
+  for (const int arg : {at.args.k, at.args.v}) check_vectors(check, desc, arg, codes ? p.keys : dtype);
   check.that(attrs_of(desc.op).scale > 0.0F, "the matrix units want a scale above 0");
   const Shape* const shape = shape_of(p);
   check.that(shape != nullptr, "a head is too large for the matrix units' kernels");
@@ -164,8 +184,8 @@ void check_matrix_units(Check& check, const PlanDesc& desc, const Places& at) {
   if (desc.variant == kDecode) {
     check.that(p.entries() > 0 && p.entries() <= 64, "a sequence has too many rows for decoding");
   }
-  check.that((desc.variant == kDecode ? decode_bytes(*shape) : flash_bytes(*shape)) <= desc.device.shared_memory,
-             "a head is too large for the shared memory of this device");
+  const std::uint64_t bytes = desc.variant == kDecode ? decode_bytes(*shape, codes) : flash_bytes(*shape, codes);
+  check.that(bytes <= desc.device.shared_memory, "a head is too large for the shared memory of this device");
 }
 
 bool supports(const PlanDesc& desc, std::string& reason) {
@@ -196,8 +216,8 @@ std::uint64_t workspace(const PlanDesc& desc) {
 Functions functions(const PlanDesc& desc) {
   const Problem p = problem_of(desc.op);
   const tern_dtype dtype = desc.arg(places_of(desc.op).args.q).dtype;
-  if (desc.variant == kFlash) return {kernel_of("attention_flash", *shape_of(p), dtype)};
-  Functions list = {desc.variant == kTile ? "attention" : kernel_of("attention_decode", *shape_of(p), dtype)};
+  if (desc.variant == kFlash) return {kernel_of("attention_flash", p, dtype)};
+  Functions list = {desc.variant == kTile ? "attention" : kernel_of("attention_decode", p, dtype)};
   if (parts_of_keys(desc.device, p).keys > 0) list.emplace_back("attention_merge");
   return list;
 }
@@ -216,6 +236,10 @@ AttentionSizes sizes_of(const Launch& launch, const Places& at, const Problem& p
   take_strides(q, sizes.q);
   take_key_strides(launch[at.args.k], at.table >= 0, sizes.k);
   take_key_strides(launch[at.args.v], at.table >= 0, sizes.v);
+  if (is_code(p.keys)) {
+    take_strides(launch[at.args.k_scale], sizes.k_scale);
+    take_strides(launch[at.args.v_scale], sizes.v_scale);
+  }
   sizes.sinks = stride_of(launch[at.args.sinks]);
   take_strides(launch[at.args.mask], sizes.mask);
   take_strides(launch[at.out], sizes.out);
@@ -244,11 +268,13 @@ Geometry geometry_of(const Launch& launch, const Problem& p, const AttentionSize
   const Shape& shape = *shape_of(p);
   if (launch.variant() == kFlash) {
     const std::int64_t tiles = most_tiles(sizes.q_rows, group, shape.entries, sizes.sequences);
-    return {{tiles, p.kv_heads, 1}, 32 * shape.warps, flash_bytes(shape)};
+    return {{tiles, p.kv_heads, 1}, 32 * shape.warps, flash_bytes(shape, is_code(p.keys))};
   }
   // A sequence each, and one more for rows outside of all; then tiles of each part.
   const std::int64_t tiles = parts_of(p.entries(), kDecodeEntries);
-  return {{(sizes.sequences + 1) * tiles, p.kv_heads, sizes.parts}, 32 * kDecodeWarps, decode_bytes(shape)};
+  return {{(sizes.sequences + 1) * tiles, p.kv_heads, sizes.parts},
+          32 * kDecodeWarps,
+          decode_bytes(shape, is_code(p.keys))};
 }
 
 void run(const Launch& launch) {
@@ -271,7 +297,9 @@ void run(const Launch& launch) {
   Call call = launch.call(0);
   call.arg(launch[at.args.q]).arg(launch[at.args.k]).arg(launch[at.args.v]);
   call.arg(at.table >= 0 ? launch[at.table] : absent).arg(launch[at.bounds_q]).arg(launch[at.bounds_k]);
-  call.arg(launch[at.args.sinks]).arg(launch[at.args.mask]).arg(launch[at.out]).arg(launch[at.lse]).arg(partial);
+  call.arg(launch[at.args.sinks]).arg(launch[at.args.mask]).arg(launch[at.out]).arg(launch[at.lse]);
+  const bool codes = is_code(p.keys);
+  call.arg(codes ? launch[at.args.k_scale] : absent).arg(codes ? launch[at.args.v_scale] : absent).arg(partial);
   if (launch.variant() == kDecode) call.overlapped();
   call.arg(sizes).shared(geometry.shared).run(geometry.blocks, {geometry.threads, 1, 1});
   if (parts.keys == 0) return;

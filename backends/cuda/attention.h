@@ -12,6 +12,7 @@ namespace tern::cuda {
 struct AttentionSizes {
   std::int64_t heads, kv_heads, head_dim, value_dim, sequences, q_rows, k_rows;
   std::int64_t q[3], k[4], v[4], sinks, mask[2], out[3], lse[2], table[2], block_size;
+  std::int64_t k_scale[4], v_scale[4];  // of a cache of 8 bits
   std::int64_t parts, part_keys;
   std::int64_t dout[3], dq[3], dk[3], dv[3], dsinks;
   float scale, softcap;
@@ -39,15 +40,29 @@ void take_attrs(const Attrs& attrs, AttentionSizes& sizes) {
   return parts_of(rows * per_row, entries) + sequences + 1;
 }
 
+[[nodiscard]] inline bool is_code(tern_dtype dtype) { return dtype == TERN_I8 || dtype == TERN_F8_E4M3; }
+
 // q, k, v, mask and sinks, whose numbers of the op these are.
 struct AttentionArgs {
   int q, k, v, mask, sinks;
-  int kv_rank;  // of k and v
+  int kv_rank;                     // of k and v
+  int k_scale = -1, v_scale = -1;  // of a cache; -1: the op has none
 };
+// Keys and values in 8 bits have scales, nothing else has.
+inline void check_scales(Check& check, const PlanDesc& desc, const AttentionArgs& at) {
+  const auto& k = desc.arg(at.k);
+  for (const int scale : {at.k_scale, at.v_scale}) {
+    check.that(desc.present(scale) == is_code(k.dtype), "scales come with caches of 8 bits");
+    check.dtype(scale, TERN_F32).rank(scale, 3);
+    for (int d = 0; d < 3; ++d) check.dim(scale, d, k.shape[d]);
+  }
+}
 inline void check_attention(Check& check, const PlanDesc& desc, const AttentionArgs& at) {
   const auto &q = desc.arg(at.q), &k = desc.arg(at.k), &v = desc.arg(at.v);
   const int heads = at.kv_rank - 2;  // the dimension of k and v
-  check.floats({at.q, at.k, at.v}).rank(at.q, 3).rank(at.k, at.kv_rank).rank(at.v, at.kv_rank);
+  check.floats({at.q}).rank(at.q, 3).rank(at.k, at.kv_rank).rank(at.v, at.kv_rank);
+  if (at.k_scale >= 0) check_scales(check, desc, at);
+  if (at.k_scale < 0 || !is_code(k.dtype)) check.floats({at.k, at.v});
   for (int d = 0; d <= heads; ++d) check.dim(at.v, d, k.shape[d]);
   check.that(k.dtype == v.dtype, "k and v differ in dtype");
   check.dim(at.k, heads + 1, q.shape[2]);
@@ -63,15 +78,18 @@ inline void check_list(Check& check, const PlanDesc& desc, int arg) {
   check.that(list.rank == 1 && (list.shape[0] < 2 || list.strides[0] == 1), "lengths don't lie side by side");
 }
 
-// What the kernels of the matrix units ask of a tensor: 16 bits an element, and 16 bytes at once.
+// What the kernels of the matrix units ask of a tensor: 16 bytes at once, of `dtype` in 16 bits or of codes.
 inline void check_vectors(Check& check, const PlanDesc& desc, int arg, tern_dtype dtype) {
   const auto& tensor = desc.arg(arg);
-  bool good = tensor.dtype == dtype && (dtype == TERN_BF16 || dtype == TERN_F16);
-  for (int d = 0; d + 1 < tensor.rank; ++d) good = good && tensor.strides[d] % 8 == 0;
+  const int vector = is_code(dtype) ? 16 : 8;
+  bool good = tensor.dtype == dtype && (dtype == TERN_BF16 || dtype == TERN_F16 || is_code(dtype));
+  for (int d = 0; d + 1 < tensor.rank; ++d) good = good && tensor.strides[d] % vector == 0;
   const int last = tensor.rank - 1;
-  good = good && tensor.shape[last] % 8 == 0 && tensor.shape[last] > 0;
+  good = good && tensor.shape[last] % vector == 0 && tensor.shape[last] > 0;
   good = good && (tensor.strides[last] == 1 || tensor.shape[last] == 1);
-  check.that(good, "the matrix units take bf16 or f16 alone, of one kind, whose heads are dense and of whole eights");
+  check.that(good,
+             "the matrix units take bf16 or f16 alone, of one kind, whose heads are dense and of whole eights, "
+             "or codes of 8 bits, whose heads are of whole sixteens");
 }
 
 // k's or v's strides.

@@ -42,6 +42,19 @@ struct Room {
   }
 };
 
+// The tile's keys, or values; `scale` is absent unless they are codes.
+DEVICE void load_keys(const Tensor& from, const Tensor& scale, const long (&strides)[4], const long (&scale_strides)[4],
+                      long width, int pitch, float* lying, float* turned, const Tile& tile, const AttentionSizes& s) {
+  const KeyPlace& place = tile.keys.place;
+  load_values(
+      s.tile_keys, tile.count, static_cast<int>(width), pitch, strides[3], lying, turned,
+      [&](int j) { return place.row(strides, tile.begin + j); },
+      [&](int j, long element) {
+        if (!scale.here()) return get(from, element);
+        return get_scaled(from, element, scale.as<float>()[place.row(scale_strides, tile.begin + j)]);
+      });
+}
+
 // weights [tile, tile_keys] = the products of queries and turned keys.
 DEVICE void score(const Room& room, const AttentionSizes& s) {
   const int vectors = s.tile_keys / W;
@@ -125,7 +138,7 @@ DEVICE void write_rows(const Room& room, const Tile& tile, const Tensor& sinks, 
 
 KERNEL(attention)
 (Tensor q, Tensor k, Tensor v, Tensor table, Tensor bounds_q, Tensor bounds_k, Tensor sinks, Tensor mask, Tensor out,
- Tensor lse, float* partial, AttentionSizes s) {
+ Tensor lse, Tensor k_scale, Tensor v_scale, float* partial, AttentionSizes s) {
   DYNAMIC_SHARED(float, memory);
   const Room room(memory, s);
   Tile tile;
@@ -158,10 +171,8 @@ KERNEL(attention)
     const int there = tile.keys.count - tile.begin;
     tile.count = there < s.tile_keys ? there : s.tile_keys;
     __syncthreads();
-    load_rows(k, s.tile_keys, tile.count, static_cast<int>(s.head_dim), s.head_pitch, s.k[3], nullptr, room.turned,
-              [&](int j) { return tile.keys.place.row(s.k, tile.begin + j); });
-    load_rows(v, s.tile_keys, tile.count, static_cast<int>(s.value_dim), s.value_pitch, s.v[3], room.values, nullptr,
-              [&](int j) { return tile.keys.place.row(s.v, tile.begin + j); });
+    load_keys(k, k_scale, s.k, s.k_scale, s.head_dim, s.head_pitch, nullptr, room.turned, tile, s);
+    load_keys(v, v_scale, s.v, s.v_scale, s.value_dim, s.value_pitch, room.values, nullptr, tile, s);
     __syncthreads();
     score(room, s);
     __syncthreads();

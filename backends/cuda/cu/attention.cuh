@@ -10,6 +10,7 @@
 struct AttentionSizes {
   long heads, kv_heads, head_dim, value_dim, sequences, q_rows, k_rows;
   long q[3], k[4], v[4], sinks, mask[2], out[3], lse[2], table[2], block_size;
+  long k_scale[4], v_scale[4];  // block, row and head; no feature
   long parts, part_keys;
   long dout[3], dq[3], dk[3], dv[3], dsinks;
   float scale, softcap;

@@ -48,17 +48,17 @@ DEVICE Units units_of(const AttentionSizes& s) {
   return {natural * kLog2E, natural};
 }
 
-// The i-th vector of 8 elements that a thread of `threads` copies, of rows of `vectors`: which row's, and its first
+// The i-th vector of `size` elements that a thread of `threads` copies, of rows of `vectors`: which row's, and its first
 // column. Where the threads are whole rows, all of a thread's vectors have the same column.
-template <int vectors, int threads>
+template <int vectors, int threads, int size = 8>
 DEVICE void vector_of(uint thread, int i, int& row, int& column) {
   if (threads % vectors == 0) {
     row = static_cast<int>(thread / vectors) + i * (threads / vectors);
-    column = static_cast<int>(thread % vectors * 8);
+    column = static_cast<int>(thread % vectors * size);
   } else {
     const uint at = thread + i * threads;
     row = static_cast<int>(at / vectors);
-    column = static_cast<int>(at % vectors * 8);
+    column = static_cast<int>(at % vectors * size);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cuda/cu/attention.cuh"
+#include "backends/cuda/cu/numbers.cuh"
 
 CONSTANT int W = 4;   // neighbours that a thread takes
 CONSTANT int RQ = 4;  // rows that a thread takes
@@ -18,11 +19,18 @@ DEVICE void store_quad(float* at, const Quad& quad) { *reinterpret_cast<Quad*>(a
 CONSTANT float kHidden = -0.0f;
 DEVICE bool is_hidden(float weight) { return __float_as_uint(weight) == 0x80000000u; }
 
+// A code of 8 bits times its row's scale.
+DEVICE float get_scaled(const Tensor& codes, long element, float scale) {
+  const uchar code = codes.at[element];
+  return (codes.dtype == I8 ? static_cast<float>(static_cast<signed char>(code)) : e4m3_value(code)) * scale;
+}
+
 // `total` rows into shared memory, as they lie [total, pitch] and turned [pitch, total], where either isn't null.
-// row_at gives where row i begins, in elements. Rows from `count` on and what is beyond `width` are 0.
-template <typename RowAt>
-DEVICE void load_rows(const Tensor& from, int total, int count, int width, int pitch, long stride, float* lying,
-                      float* turned, RowAt&& row_at) {
+// row_at gives where row i begins, in elements, value_at(i, element) an element of it. Rows from `count` on and what is
+// beyond `width` are 0.
+template <typename RowAt, typename ValueAt>
+DEVICE void load_values(int total, int count, int width, int pitch, long stride, float* lying, float* turned,
+                        RowAt&& row_at, ValueAt&& value_at) {
   for (int unit = threadIdx.x; unit < total * (pitch / W); unit += blockDim.x) {
     // Neighbouring threads take neighbouring features where rows stay as they lie, rows where they are turned.
     const int i = turned != nullptr ? unit % total : unit / (pitch / W);
@@ -31,13 +39,20 @@ DEVICE void load_rows(const Tensor& from, int total, int count, int width, int p
     if (i < count) {
       const long row = row_at(i);
       UNROLL for (int w = 0; w < W; ++w) {
-        if (d + w < width) some.x[w] = get(from, row + (d + w) * stride);
+        if (d + w < width) some.x[w] = value_at(i, row + (d + w) * stride);
       }
     }
     if (lying != nullptr) store_quad(lying + i * pitch + d, some);
     if (turned == nullptr) continue;
     UNROLL for (int w = 0; w < W; ++w) turned[(d + w) * total + i] = some.x[w];
   }
+}
+
+template <typename RowAt>
+DEVICE void load_rows(const Tensor& from, int total, int count, int width, int pitch, long stride, float* lying,
+                      float* turned, RowAt&& row_at) {
+  load_values(total, count, width, pitch, stride, lying, turned, row_at,
+              [&](int, long element) { return get(from, element); });
 }
 
 // dots[r] = the products of row r of RQ and of W turned ones, of `total`.
