@@ -22,13 +22,14 @@ constexpr Places kEndToEnd = {
     TERN_ATTENTION_CU_SEQLENS_K,
     TERN_ATTENTION_OUT,
     TERN_ATTENTION_LSE};
-constexpr Places kPaged = {{TERN_ATTENTION_PAGED_Q, TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_V_CACHE,
-                            TERN_ATTENTION_PAGED_MASK, TERN_ATTENTION_PAGED_SINKS, 4},
-                           TERN_ATTENTION_PAGED_BLOCK_TABLE,
-                           TERN_ATTENTION_PAGED_CU_SEQLENS_Q,
-                           TERN_ATTENTION_PAGED_KV_LENS,
-                           TERN_ATTENTION_PAGED_OUT,
-                           TERN_ATTENTION_PAGED_LSE};
+constexpr Places kPaged = {
+    {TERN_ATTENTION_PAGED_Q, TERN_ATTENTION_PAGED_K_CACHE, TERN_ATTENTION_PAGED_V_CACHE, TERN_ATTENTION_PAGED_MASK,
+     TERN_ATTENTION_PAGED_SINKS, 4, TERN_ATTENTION_PAGED_K_SCALE, TERN_ATTENTION_PAGED_V_SCALE},
+    TERN_ATTENTION_PAGED_BLOCK_TABLE,
+    TERN_ATTENTION_PAGED_CU_SEQLENS_Q,
+    TERN_ATTENTION_PAGED_KV_LENS,
+    TERN_ATTENTION_PAGED_OUT,
+    TERN_ATTENTION_PAGED_LSE};
 
 // What the choice of tiles depends on: nothing of it changes from launch to launch.
 struct Problem {
@@ -127,6 +128,7 @@ std::vector<Function> functions(const PlanDesc& desc, const Places& at) {
   Defines defines;
   tile_defines(defines, tile)
       .set("PAGED", at.table >= 0 ? 1 : 0)
+      .set("CODES", is_code(desc.arg(at.args.k).dtype) ? 1 : 0)
       .tensor("q", desc, at.args.q)
       .tensor("k", desc, at.args.k)
       .tensor("v", desc, at.args.v)
@@ -158,6 +160,11 @@ void run(const Launch& launch, const Places& at) {
   take_strides(q, sizes.q);
   take_strides(launch[at.args.k], sizes.k);
   take_strides(launch[at.args.v], sizes.v);
+  const bool codes = is_code(launch.planned().args[at.args.k].dtype);
+  const TensorView &k_scale = codes ? launch[at.args.k_scale] : absent,
+                   &v_scale = codes ? launch[at.args.v_scale] : absent;
+  take_strides(k_scale, sizes.k_scale);
+  take_strides(v_scale, sizes.v_scale);
   sizes.sinks = stride_of(launch[at.args.sinks]);
   take_strides(launch[at.args.mask], sizes.mask);
   take_strides(launch[at.out], sizes.out);
@@ -176,7 +183,8 @@ void run(const Launch& launch, const Places& at) {
   if (sizes.q_rows == 0) return;
   Call call = launch.call(0);
   call.arg(q).arg(launch[at.args.k]).arg(launch[at.args.v]).arg(table).arg(bounds).arg(bounds_k);
-  call.arg(launch[at.args.sinks]).arg(launch[at.args.mask]).arg(launch[at.out]).arg(launch[at.lse]).arg(partial);
+  call.arg(launch[at.args.sinks]).arg(launch[at.args.mask]).arg(launch[at.out]).arg(launch[at.lse]);
+  call.arg(k_scale).arg(v_scale).arg(partial);
   call.local(local_bytes(tile, problem.head_dim, problem.value_dim));
   call.arg(sizes).run({tiles * tile.group, sizes.kv_heads, parts.count}, {tile.group, 1, 1});
   if (parts.count > 1) {

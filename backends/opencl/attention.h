@@ -9,6 +9,7 @@ namespace tern::opencl {
 struct AttentionSizes {
   std::int64_t heads, kv_heads, head_dim, value_dim, sequences, q_rows, k_rows;
   std::int64_t q[3], k[4], v[4], sinks, mask[2], out[3], lse[2], block_size, max_blocks;
+  std::int64_t k_scale[3], v_scale[3];  // of a cache of 8 bits
   std::int64_t parts, part_keys;
   std::int64_t dout[3], dq[3], dk[3], dv[3], dsinks;
   float scale, softcap;
@@ -57,15 +58,29 @@ inline void take_pitches(const AttentionTile& tile, AttentionSizes& sizes) {
   return parts_of(rows * per_row, entries) + sequences + 1;
 }
 
+[[nodiscard]] inline bool is_code(tern_dtype dtype) { return dtype == TERN_I8 || dtype == TERN_F8_E4M3; }
+
 // q, k, v and mask, whose numbers of the op these are.
 struct AttentionArgs {
   int q, k, v, mask, sinks;
-  int kv_rank;  // of k and v
+  int kv_rank;                     // of k and v
+  int k_scale = -1, v_scale = -1;  // of a cache; -1: the op has none
 };
+// Keys and values in 8 bits have scales, nothing else has.
+inline void check_scales(Check& check, const PlanDesc& desc, const AttentionArgs& at) {
+  const auto& k = desc.arg(at.k);
+  for (const int scale : {at.k_scale, at.v_scale}) {
+    check.that(desc.present(scale) == is_code(k.dtype), "scales come with caches of 8 bits");
+    check.dtype(scale, TERN_F32).rank(scale, 3);
+    for (int d = 0; d < 3; ++d) check.dim(scale, d, k.shape[d]);
+  }
+}
 inline void check_attention(Check& check, const PlanDesc& desc, const AttentionArgs& at) {
   const auto &q = desc.arg(at.q), &k = desc.arg(at.k), &v = desc.arg(at.v);
   const int heads = at.kv_rank - 2;  // the dimension of k and v
-  check.floats({at.q, at.k, at.v}).rank(at.q, 3).rank(at.k, at.kv_rank).rank(at.v, at.kv_rank);
+  check.floats({at.q}).rank(at.q, 3).rank(at.k, at.kv_rank).rank(at.v, at.kv_rank);
+  if (at.k_scale >= 0) check_scales(check, desc, at);
+  if (at.k_scale < 0 || !is_code(k.dtype)) check.floats({at.k, at.v});
   for (int d = 0; d <= heads; ++d) check.dim(at.v, d, k.shape[d]);
   check.that(k.dtype == v.dtype, "k and v differ in dtype");
   check.dim(at.k, heads + 1, q.shape[2]);

@@ -6,6 +6,7 @@
 // of keys begin at multiples of KEYS from the sequence's first key, so a row's sums don't depend on the rows beside it.
 #include "backends/opencl/cl/vectors.clh"
 #include "backends/opencl/cl/attention_tile.clh"
+#include "backends/opencl/cl/codes.clh"
 
 // Where row j of the sequence's keys or values begins.
 #if PAGED
@@ -42,32 +43,45 @@ static inline Entry entry_of(const Tile* tile, int e) {
 }
 #define KEY_ROW(strides, j) key_row(blocks, &tile->place, (strides), tile->begin + (j), tile->kv_head, s)
 
+// Keys or values of the tile's row j are codes times SCALE_OF: CODES says so, else they are as they lie.
+#if CODES
+#define fetch_kept fetch_codes
+#define SCALE_OF(scales, strides, j) (scales)[KEY_ROW(strides, j)]
+#else
+#define fetch_kept fetch
+#define SCALE_OF(scales, strides, j) 1.0f
+#endif
+
 #if DIRECT
 // weights [TILE, KEYS] = the products of queries and keys, which are read where they lie.
 static inline void score(local float* weights, const local float* queries, const global uchar* k,
-                         const global int* blocks, const Tile* tile, const AttentionSizes* s) {
+                         const global float* scales, const global int* blocks, const Tile* tile,
+                         const AttentionSizes* s) {
   for (int at = get_local_id(0); at < KEYS * (TILE / RQ); at += GROUP) {
     const int j = at % KEYS;
     const int e = at / KEYS * RQ;
     floatW dots[RQ];
 #pragma unroll
     for (int r = 0; r < RQ; ++r) dots[r] = (floatW)0.0f;
+    float scale = 1.0f;
     if (j < tile->count) {
       const long row = KEY_ROW(s->k, j);
+      scale = SCALE_OF(scales, s->k_scale, j);
       for (int d = 0; d < s->head_pitch; d += W) {
-        const floatW key = fetch(k_T, k, row + d * FEATURE(s->k), FEATURE(s->k), s->head_dim - d);
+        const floatW key = fetch_kept(k_T, k, row + d * FEATURE(s->k), FEATURE(s->k), s->head_dim - d);
 #pragma unroll
         for (int r = 0; r < RQ; ++r) dots[r] += vloadW(0, queries + (e + r) * s->head_pitch + d) * key;
       }
     }
 #pragma unroll
-    for (int r = 0; r < RQ; ++r) weights[(e + r) * KEYS + j] = sum_of(dots[r]);
+    for (int r = 0; r < RQ; ++r) weights[(e + r) * KEYS + j] = sum_of(dots[r]) * scale;
   }
 }
 
 // sums [TILE, value_pitch] += weights by values, which are read where they lie.
 static inline void add_values(local float* sums, const local float* weights, const global uchar* v,
-                              const global int* blocks, const Tile* tile, const AttentionSizes* s) {
+                              const global float* scales, const global int* blocks, const Tile* tile,
+                              const AttentionSizes* s) {
   const int vectors = s->value_pitch / W;
   for (int at = get_local_id(0); at < (TILE / RQ) * vectors; at += GROUP) {
     const int e = at / vectors * RQ;
@@ -76,8 +90,9 @@ static inline void add_values(local float* sums, const local float* weights, con
 #pragma unroll
     for (int r = 0; r < RQ; ++r) sum[r] = vloadW(0, sums + (e + r) * s->value_pitch + d);
     for (int j = 0; j < tile->count; ++j) {
+      const float scale = SCALE_OF(scales, s->v_scale, j);
       const floatW value =
-          fetch(v_T, v, KEY_ROW(s->v, j) + d * FEATURE(s->v), FEATURE(s->v), s->value_dim - d);
+          fetch_kept(v_T, v, KEY_ROW(s->v, j) + d * FEATURE(s->v), FEATURE(s->v), s->value_dim - d) * scale;
 #pragma unroll
       for (int r = 0; r < RQ; ++r) {
         const float weight = weights[(e + r) * KEYS + j];
@@ -90,14 +105,17 @@ static inline void add_values(local float* sums, const local float* weights, con
 }
 #else
 // Rows of keys or values into local memory, turned [pitch, KEYS] or as they lie [KEYS, pitch]; behind the last key 0.
-static inline void load_keys(int type, const global uchar* from, const long* strides, int width, int pitch,
-                             local float* turned, local float* lying, const global int* blocks, const Tile* tile,
-                             const AttentionSizes* s) {
+static inline void load_keys(int type, const global uchar* from, const long* strides, const global float* scales,
+                             const long* scale_strides, int width, int pitch, local float* turned, local float* lying,
+                             const global int* blocks, const Tile* tile, const AttentionSizes* s) {
   for (int at = get_local_id(0); at < KEYS * (pitch / W); at += GROUP) {
     const int j = at % KEYS;
     const int d = at / KEYS * W;
     floatW x = (floatW)0.0f;
-    if (j < tile->count) x = fetch(type, from, KEY_ROW(strides, j) + d * FEATURE(strides), FEATURE(strides), width - d);
+    if (j < tile->count) {
+      x = fetch_kept(type, from, KEY_ROW(strides, j) + d * FEATURE(strides), FEATURE(strides), width - d) *
+          SCALE_OF(scales, scale_strides, j);
+    }
     if (lying != 0) vstoreW(x, 0, lying + j * pitch + d);
     if (turned == 0) continue;
     float some[W];
@@ -185,8 +203,8 @@ static inline void write_part(global float* partial, const local float* sums, co
 }
 
 kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT(bounds_q), INPUT(bounds_k),
-                               INPUT(sinks), INPUT(mask), OUTPUT(out), OUTPUT(lse), OUTPUT(partial),
-                               local float* room, const AttentionSizes s) {
+                               INPUT(sinks), INPUT(mask), OUTPUT(out), OUTPUT(lse), INPUT(k_scale),
+                               INPUT(v_scale), OUTPUT(partial), local float* room, const AttentionSizes s) {
   local float* const weights = room;  // [TILE, KEYS]
   local float* const queries = weights + TILE * KEYS;
   local float* const sums = queries + TILE * HEAD;
@@ -230,16 +248,18 @@ kernel IN_GROUP void attention(INPUT(q), INPUT(k), INPUT(v), INPUT(table), INPUT
     tile.whole = all_see(low, high, tile.begin, tile.begin + KEYS, place->keys, &s);
     tile.count = (int)min((long)KEYS, place->keys - tile.begin);
 #if DIRECT
-    score(weights, queries, AT(k), AS(int, table), &tile, &s);
+    score(weights, queries, AT(k), AS(float, k_scale), AS(int, table), &tile, &s);
     MEET;
     soften(weights, largest, total, shrink, AT(mask), &tile, &s);
     MEET;
     shrink_sums(sums, shrink, VALUE);
     MEET;
-    add_values(sums, weights, AT(v), AS(int, table), &tile, &s);
+    add_values(sums, weights, AT(v), AS(float, v_scale), AS(int, table), &tile, &s);
 #else
-    load_keys(k_T, AT(k), s.k, (int)s.head_dim, HEAD, turned, 0, AS(int, table), &tile, &s);
-    load_keys(v_T, AT(v), s.v, (int)s.value_dim, VALUE, 0, values, AS(int, table), &tile, &s);
+    load_keys(k_T, AT(k), s.k, AS(float, k_scale), s.k_scale, (int)s.head_dim, HEAD, turned, 0, AS(int, table), &tile,
+              &s);
+    load_keys(v_T, AT(v), s.v, AS(float, v_scale), s.v_scale, (int)s.value_dim, VALUE, 0, values, AS(int, table), &tile,
+              &s);
     MEET;
     score(weights, queries, turned, &s);
     MEET;
