@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "base/dtype.h"
 #include "base/log.h"
@@ -131,7 +132,10 @@ ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
 }
 
 ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
-  if (const auto known = buckets_.find(bucket); known != buckets_.end()) return *known->second;
+  if (const auto known = buckets_.find(bucket); known != buckets_.end()) {
+    known->second.used = ++uses_;
+    return *known->second.step;
+  }
   std::shared_ptr<Step> step;
   try {
     step = build_step(bucket);
@@ -140,17 +144,33 @@ ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
     if (step == nullptr) throw;
     log_warn(cat("steps of ", bucket.tokens, " tokens are computed by the program of a larger size: ", failure.what()));
   }
-  return *buckets_.emplace(bucket, std::move(step)).first->second;
+  Kept& kept = buckets_[bucket];
+  kept = {std::move(step), ++uses_};
+  drop_old_steps();
+  return *kept.step;
+}
+
+// The kinds of requests multiply into more sizes than memory should hold: what was used longest ago is built again when
+// it's asked for. A step is built while none runs and none is prepared.
+void ModelRunner::drop_old_steps() {
+  while (std::cmp_greater(buckets_.size(), std::max<std::int64_t>(options_.max_programs, 2))) {
+    auto oldest = buckets_.end();
+    for (auto at = buckets_.begin(); at != buckets_.end(); ++at) {
+      if (at->first == largest_) continue;
+      if (oldest == buckets_.end() || at->second.used < oldest->second.used) oldest = at;
+    }
+    buckets_.erase(oldest);
+  }
 }
 
 // Memory was found for the largest step when the runner was made, so that no later size ends the run for want of it.
 // Without hidden states a request for its prompt's log-probabilities fails (score_prompt), and no other.
 std::shared_ptr<ModelRunner::Step> ModelRunner::larger_step(const Bucket& bucket) const {
-  for (const auto& [known, step] : buckets_) {
+  for (const auto& [known, kept] : buckets_) {
     if (known.tokens >= bucket.tokens && known.sequences >= bucket.sequences && known.max_seqlen >= bucket.max_seqlen &&
         known.sampling.holds(bucket.sampling) && known.drafts >= bucket.drafts && known.images == bucket.images &&
         known.lora >= bucket.lora) {
-      return step;
+      return kept.step;
     }
   }
   return nullptr;
@@ -169,7 +189,7 @@ std::shared_ptr<ModelRunner::Step> ModelRunner::build_step(const Bucket& capacit
 
 std::vector<ModelRunner::Bucket> ModelRunner::buckets() const {
   std::vector<Bucket> out;
-  for (const auto& [bucket, step] : buckets_) out.push_back(bucket);
+  for (const auto& [bucket, kept] : buckets_) out.push_back(bucket);
   return out;
 }
 
@@ -231,8 +251,13 @@ void ModelRunner::launch(const Batch& batch, bool is_prepared) {
 void ModelRunner::prepare(const Batch& next) {
   const Bucket bucket = bucket_for(next);
   const auto found = buckets_.find(bucket);
-  prepared_ = found == buckets_.end() || bucket.images ? nullptr : found->second.get();
-  if (prepared_ != nullptr) prepared_->fill(next);
+  if (found == buckets_.end() || bucket.images) {
+    prepared_ = nullptr;
+    return;
+  }
+  found->second.used = ++uses_;
+  prepared_ = found->second.step.get();
+  prepared_->fill(next);
 }
 
 const std::vector<SampledToken>& ModelRunner::wait() {

@@ -31,10 +31,11 @@ struct RunnerOptions {
   std::map<std::string, nn::LoraLayer> adapters;         // of all sequences
   std::map<std::string, nn::LoraSlotsLayer> lora_slots;  // of those that have an adapter_slot
   std::int64_t num_lora_slots = 0;
-  bool return_logits = false;     // copies the logits of each drawn token to the host
-  std::int64_t top_logprobs = 0;  // how many of the likeliest tokens a request may ask for beside a drawn one
-  std::int64_t max_drafts = 0;    // guesses that a step checks, of all sequences together
-  bool images = false;            // steps may have images; the model has a vision tower (see prepare_images)
+  bool return_logits = false;       // copies the logits of each drawn token to the host
+  std::int64_t top_logprobs = 0;    // how many of the likeliest tokens a request may ask for beside a drawn one
+  std::int64_t max_drafts = 0;      // guesses that a step checks, of all sequences together
+  bool images = false;              // steps may have images; the model has a vision tower (see prepare_images)
+  std::int64_t max_programs = 128;  // that are kept, 2 at least
 };
 
 struct SampledToken {
@@ -45,7 +46,8 @@ struct SampledToken {
 };
 
 // Keeps a program for each size that occurs, in doubling buckets: a step pays for what it computes, not for the largest
-// step that there may be. Once a size has run, a further step of it allocates nothing on the host.
+// step that there may be. Once a size has run, a further step of it allocates nothing on the host. Of more sizes than
+// `max_programs` the one that was used longest ago goes.
 class ModelRunner {
  public:
   // The largest step that a program is for.
@@ -90,7 +92,7 @@ class ModelRunner {
   [[nodiscard]] std::span<const float> logits() const { return logits_; }
   // Of the program of the largest step.
   [[nodiscard]] const graph::MemoryReport& memory() const { return program().memory(); }
-  [[nodiscard]] const graph::Program& program() const { return *buckets_.rbegin()->second->program; }
+  [[nodiscard]] const graph::Program& program() const { return *buckets_.rbegin()->second.step->program; }
   [[nodiscard]] std::vector<Bucket> buckets() const;  // that occurred so far, and the largest
 
  private:
@@ -110,6 +112,7 @@ class ModelRunner {
   [[nodiscard]] std::shared_ptr<Step> larger_step(const Bucket& bucket) const;  // null: none was built
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
   [[nodiscard]] Step& step_for(const Bucket& bucket);
+  void drop_old_steps();
   void keep_drawn(const Step& step);
   void tell_processed(const Batch& batch);
   void keep_top(std::span<const std::byte> ids, std::span<const std::byte> logprobs);
@@ -119,7 +122,12 @@ class ModelRunner {
   nn::PagedCapacity cache_;
   session::Runtime& runtime_;
   std::shared_ptr<graph::Arena> arena_;  // of all buckets, which take turns
-  std::map<Bucket, std::shared_ptr<Step>> buckets_;
+  struct Kept {
+    std::shared_ptr<Step> step;
+    std::uint64_t used = 0;  // of uses_, when last
+  };
+  std::map<Bucket, Kept> buckets_;
+  std::uint64_t uses_ = 0;
   Bucket largest_;            // of steps without images
   Step* prepared_ = nullptr;  // whose inputs hold the next batch
   Step* launched_ = nullptr;

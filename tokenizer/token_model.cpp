@@ -10,7 +10,7 @@ WordCache::WordCache() : entries_(kSlots) {}
 
 void WordCache::put(std::string_view word, std::uint64_t hash, const Token* tokens, std::size_t count) {
   if (word.empty() || word.size() > kLongest) return;
-  if (used_ * 2 >= kSlots) {
+  if (used_ * 2 >= kSlots || tokens_.size() + count > kMostTokens) {
     entries_.assign(kSlots, Entry{});
     keys_.clear();
     tokens_.clear();

@@ -48,6 +48,7 @@ class WordCache {
  private:
   static constexpr std::size_t kSlots = std::size_t{1} << 16;
   static constexpr std::size_t kMask = kSlots - 1;
+  static constexpr std::size_t kMostTokens = std::size_t{1} << 18;  // of all words: 3 MiB
   std::vector<Entry> entries_;
   std::vector<char> keys_;
   std::vector<Token> tokens_;

@@ -310,28 +310,6 @@ TEST_F(Deploy, DrainsWhenItIsToldToStop) {
   EXPECT_NE(outcome.err.find("serving tiny on http://127.0.0.1:"), std::string::npos) << outcome.err;
 }
 
-// Each curl of docs/deploy.md, with the tiny model in the place of the bundled one.
-TEST_F(Deploy, ThePagesRequestsAreAnswered) {
-  const auto model = scratch_.path() / "smollm2-135m";
-  std::filesystem::copy(scratch_.path() / "tiny", model);
-  const std::string output = (scratch_.path() / "output").string();
-  train_adapter(output + "/maths", 4);
-  std::filesystem::copy(output + "/maths", output + "/style", std::filesystem::copy_options::recursive);
-  Deployed server(model, {"--adapters", "maths=" + output + "/maths/checkpoint-4", "--enable_lora", "true"});
-  std::ifstream page(std::string(TERN_SOURCE_DIR) + "/docs/deploy.md");
-  const std::string port = std::to_string(server.port());
-  int asked = 0;
-  for (std::string line; std::getline(page, line);) {
-    if (!line.starts_with("curl ")) continue;
-    line.replace(line.find("8000"), 4, port);
-    if (const auto at = line.find("output/"); at != std::string::npos) line.replace(at, 6, output);
-    const std::string log = (scratch_.path() / "log").string();
-    EXPECT_EQ(std::system((line + " --fail >" + log + " 2>&1").c_str()), 0) << line;
-    ++asked;
-  }
-  EXPECT_GE(asked, 10);
-}
-
 // ms-swift's name for the chat page.
 TEST_F(Deploy, AppIsTheSame) {
   const std::uint16_t port = test::free_port();

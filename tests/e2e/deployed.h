@@ -23,11 +23,12 @@ using test::HttpReply;
 // The program, serving until the object goes.
 class Deployed {
  public:
+  // `command`: the first words.
   Deployed(const std::filesystem::path& model, std::vector<std::string> flags, const std::string& device = "cpu",
-           const std::map<std::string, std::string>& variables = {}, const std::string& command = "deploy")
+           const std::map<std::string, std::string>& variables = {}, std::vector<std::string> command = {"deploy"})
       : port_(test::free_port()) {
-    std::vector<std::string> words = {command,    "--host", "127.0.0.1", "--port", std::to_string(port_),
-                                      "--device", device};
+    std::vector<std::string> words = std::move(command);
+    words.insert(words.end(), {"--host", "127.0.0.1", "--port", std::to_string(port_), "--device", device});
     if (!model.empty()) words.insert(words.end(), {"--model", model.string()});
     words.insert(words.end(), flags.begin(), flags.end());
     thread_ = std::thread([this, words, variables] {

@@ -33,7 +33,7 @@ inline std::vector<std::string> commands(const std::string& page) {
 // Of `before` below: a server doesn't end by itself. It's ended once it has said that it serves, which it must within
 // a minute.
 inline const std::string kServesAndEnds = R"(tern() {
-  if [ "$1" != deploy ]; then command tern "$@"; return; fi
+  case "$1" in deploy | app) ;; *) command tern "$@"; return ;; esac
   command tern "$@" --host 127.0.0.1 >served 2>&1 &
   for i in $(seq 600); do grep -q '^serving .* on http' served && break; sleep 0.1; done
   kill -TERM $!

@@ -18,7 +18,7 @@ class Rollout : public ::testing::Test {
     write_tiny_model(scratch_.path() / "trained", {.seed = 2});
   }
   [[nodiscard]] Deployed serve(const std::string& model, std::vector<std::string> flags = {}) const {
-    return Deployed(scratch_.path() / model, std::move(flags), "cpu", {}, "rollout");
+    return Deployed(scratch_.path() / model, std::move(flags), "cpu", {}, {"rollout"});
   }
   Scratch scratch_;
 };

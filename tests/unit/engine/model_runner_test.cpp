@@ -39,11 +39,13 @@ struct Outcome {
   std::int64_t preemptions = 0;
   std::int64_t penalised = 0;  // rows that were drawn under penalties
   std::int64_t prepared = 0;   // steps that came as they were prepared
+  std::int64_t programs = 0;   // that were kept at the end
 };
 
 // Ten requests through few blocks and few seats, some with penalties, each step beside what the host makes of its
 // logits.
-Outcome run_requests(models::LoadedModel& model, std::int64_t blocks, bool prepares) {
+Outcome run_requests(models::LoadedModel& model, std::int64_t blocks, bool prepares,
+                     std::int64_t max_programs = RunnerOptions{}.max_programs) {
   session::Runtime runtime;
   CacheOptions cache_options;
   cache_options.max_model_len = 128;
@@ -53,6 +55,7 @@ Outcome run_requests(models::LoadedModel& model, std::int64_t blocks, bool prepa
   options.max_num_seqs = 4;
   options.max_num_batched_tokens = 24;
   options.return_logits = true;
+  options.max_programs = max_programs;
   options.numerics.needs = TERN_NEED_ROW_INVARIANT;
   ModelRunner runner(model, cache, options, runtime);
   BlockPool pool(blocks, cache.block_size());
@@ -95,6 +98,7 @@ Outcome run_requests(models::LoadedModel& model, std::int64_t blocks, bool prepa
     }
   }
   run.preemptions = scheduler.num_preemptions();
+  run.programs = static_cast<std::int64_t>(runner.buckets().size());
   return run;
 }
 
@@ -127,6 +131,16 @@ TEST(ModelRunner, StepsThatWerePreparedDrawTheSame) {
       EXPECT_GT(prepared.prepared, 20);
     }
   }
+}
+
+TEST(ModelRunner, KeepsFewProgramsAndDrawsTheSame) {
+  auto model = tiny_model();
+  const Outcome all = run_requests(model, 7, true);
+  const Outcome few = run_requests(model, 7, true, 2);
+  EXPECT_GT(all.programs, 6);
+  EXPECT_EQ(few.programs, 2);
+  EXPECT_EQ(few.answers, all.answers);
+  EXPECT_GT(few.prepared, 0);
 }
 
 // What a step copies to the device and back is the same however long sequences may become, with penalties too.
