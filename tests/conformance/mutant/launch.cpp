@@ -335,7 +335,7 @@ void Launch::spoil_value() {
       return;
     }
     case Mistake::lost_special:
-      for (std::int64_t n = 0; is_float(tensor.desc.dtype) && n < count; ++n) {
+      for (std::int64_t n = first_judged(arg); is_float(tensor.desc.dtype) && n < count; ++n) {
         if (std::isfinite(to_value(at(n), load(memory_, at(n))).real[0])) continue;
         store(memory_, at(n), from_real(at(n), 0.0));
         ++made_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "base/dtype.h"
 #include "mutant/attention_call.h"
@@ -111,8 +113,8 @@ void Launch::rewrite(const std::vector<Bytes>& before,
 
 std::int64_t Launch::first_judged(std::size_t arg) const {
   if (bound_.desc.op != TERN_OP_KV_WRITE || !written(arg)) return 0;
-  const tern_tensor_desc& cache = bound_.args[arg].desc;
-  return cache.shape[1] * cache.shape[2] * cache.shape[3];
+  const tern_tensor_desc& cache = bound_.args[arg].desc;  // or its scales
+  return std::accumulate(cache.shape + 1, cache.shape + cache.rank, std::int64_t{1}, std::multiplies<>());
 }
 
 void Launch::spoil_structure(const std::vector<Bytes>& before) {
