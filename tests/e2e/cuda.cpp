@@ -38,15 +38,33 @@ class Cuda : public TinyTraining {
     for (const std::string& loss : logged(output, "loss")) losses.push_back(std::stod(loss));
     return losses;
   }
-  [[nodiscard]] std::string generate(const std::string& capability) const {
+  [[nodiscard]] std::string generate(const std::string& capability, const std::string& cache = "auto",
+                                     const std::string& dtype = "float32") const {
     Options options = on(capability);
     options.input = "1+2=";
-    const Outcome outcome =
-        run({"infer", "--model", path("model").string(), "--adapters", path("out-cpu/checkpoint-3").string(),
-             "--device", device(capability), "--fallback", "forbid", "--torch_dtype", "float32", "--activation_dtype",
-             "float32", "--temperature", "0", "--max_new_tokens", "6", "--max_model_len", "128"},
-            options);
-    EXPECT_EQ(outcome.status, 0) << capability << ": " << outcome.err;
+    const Outcome outcome = run({"infer",
+                                 "--model",
+                                 path("model").string(),
+                                 "--adapters",
+                                 path("out-cpu/checkpoint-3").string(),
+                                 "--device",
+                                 device(capability),
+                                 "--fallback",
+                                 "forbid",
+                                 "--torch_dtype",
+                                 dtype,
+                                 "--activation_dtype",
+                                 dtype,
+                                 "--temperature",
+                                 "0",
+                                 "--max_new_tokens",
+                                 "6",
+                                 "--max_model_len",
+                                 "128",
+                                 "--kv_cache_dtype",
+                                 cache},
+                                options);
+    EXPECT_EQ(outcome.status, 0) << capability << ", " << cache << ": " << outcome.err;
     return outcome.out;
   }
 };
@@ -62,6 +80,11 @@ TEST_F(Cuda, TrainsAnAdapterAndAnswersAsTheCpuDoes) {
       EXPECT_NEAR(found[i], expected[i], 1e-4 * std::abs(expected[i])) << capability << ", step " << i;
     }
     EXPECT_EQ(generate(capability), answer) << capability;
+  }
+  // Over a cache of 8 bits, in fp32 and on the matrix units.
+  for (const char* cache : {"int8", "fp8"}) {
+    EXPECT_EQ(generate("90", cache), generate("cpu", cache)) << cache;
+    EXPECT_EQ(generate("80", cache, "bfloat16"), generate("cpu", cache, "bfloat16")) << cache;
   }
 }
 

@@ -29,14 +29,15 @@ class Opencl : public TinyTraining {
     words.insert(words.end(), more.begin(), more.end());
     return losses(output, words);
   }
-  [[nodiscard]] std::string answer(const std::string& device, const std::string& adapter) const {
+  [[nodiscard]] std::string answer(const std::string& device, const std::string& adapter,
+                                   const std::string& cache = "auto") const {
     Options options = options_;
     options.input = "1+2=";
-    const Outcome outcome =
-        run({"infer", "--model", path("model").string(), "--adapters", path(adapter).string(), "--device", device,
-             "--torch_dtype", "float32", "--temperature", "0", "--max_new_tokens", "6", "--max_model_len", "128"},
-            options);
-    EXPECT_EQ(outcome.status, 0) << device << ": " << outcome.err;
+    const Outcome outcome = run({"infer", "--model", path("model").string(), "--adapters", path(adapter).string(),
+                                 "--device", device, "--torch_dtype", "float32", "--temperature", "0",
+                                 "--max_new_tokens", "6", "--max_model_len", "128", "--kv_cache_dtype", cache},
+                                options);
+    EXPECT_EQ(outcome.status, 0) << device << ", " << cache << ": " << outcome.err;
     return outcome.out;
   }
   static void expect_alike(const std::vector<double>& found, const std::vector<double>& expected) {
@@ -61,6 +62,9 @@ TEST_F(Opencl, TrainsAnswersAndResumesAsTheCpuDoes) {
     const std::string text = answer("cpu", adapter);
     EXPECT_FALSE(text.empty());
     EXPECT_EQ(answer("opencl:0", adapter), text) << adapter;
+  }
+  for (const char* cache : {"int8", "fp8"}) {
+    EXPECT_EQ(answer("opencl:0", "cpu/checkpoint-4", cache), answer("cpu", "cpu/checkpoint-4", cache)) << cache;
   }
 }
 
