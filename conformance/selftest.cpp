@@ -115,7 +115,8 @@ Coverage* coverage_of(const Variant& variant, const Case& c, OpReport& report) {
   if (!plain) return nullptr;
   const bool quantised = std::any_of(
       c.args.begin(), c.args.end(), [](const Argument& arg) { return is_present(arg.desc) && is_quantised(arg.desc); });
-  return &report.coverage[quantised ? "quantised" : std::string(dtype_info(variant.in).name)];
+  const tern_dtype dtype = variant.codes != TERN_F32 ? variant.codes : variant.in;
+  return &report.coverage[quantised ? "quantised" : std::string(dtype_info(dtype).name)];
 }
 
 void skip(OpReport& report, const std::string& reason) {
