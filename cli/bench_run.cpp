@@ -28,6 +28,19 @@ void require_length(const Arguments& arguments, std::int64_t limit) {
                             "lower one of them"));
 }
 
+std::int64_t longest_of_all(const Arguments& arguments, const models::ModelConfig& config,
+                            engine::BenchmarkOptions options) {
+  std::int64_t longest = 0;
+  for (const std::int64_t prompt : arguments.integers("prompt_length")) {
+    for (const std::int64_t batch : arguments.integers("batch_size")) {
+      options.prompt_length = prompt;
+      options.batch = batch;
+      longest = std::max(longest, engine::longest_sequence(config, options));
+    }
+  }
+  return longest;
+}
+
 // The time of each op, in steps that run one at a time: the measured phases before are not slowed by it.
 std::vector<graph::ProfileRow> profile_ops(session::Session& session, engine::BenchmarkOptions options) {
   session.runtime->program.profile = std::make_shared<graph::Profile>();
@@ -58,7 +71,7 @@ ComparedDevice measure_target(const Arguments& arguments, const BenchTarget& tar
   engine::BenchmarkOptions options = benchmark_options(arguments);
   require_cache_dtype(*session, options.engine);
   models::LoadOptions load;
-  load.max_positions = longest(arguments);
+  load.max_positions = longest_of_all(arguments, session->model.config, options);
   load_weights(*session, arguments, load);
   ComparedDevice out;
   out.roofline.device = target.device;

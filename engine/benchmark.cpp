@@ -34,14 +34,23 @@ double weight_bytes(const models::LoadedModel& model) {
   return bytes;
 }
 
+std::int64_t step_tokens(const BenchmarkOptions& options) { return std::max<std::int64_t>(512, options.batch); }
+
+// How many tokens who is first has drawn, beside those that are asked for, when the last prompt is computed.
+std::int64_t tokens_ahead(const models::ModelConfig& config, const BenchmarkOptions& options) {
+  const std::int64_t steps = options.prompt_length * options.batch / step_tokens(options) + 1;
+  const std::int64_t room = config.max_position_embeddings - options.prompt_length - options.new_tokens;
+  return options.batch == 1 || options.new_tokens == 1 ? 0 : std::clamp<std::int64_t>(room, 0, steps);
+}
+
 EngineOptions engine_options(const session::Session& session, const BenchmarkOptions& options) {
   EngineOptions engine = options.engine;
   engine.max_num_seqs = options.batch;
   // With a block more for each: who is admitted leaves one to every sequence that runs (scheduler.h), and decode is to
   // be measured with all of them.
   const std::int64_t block = std::max<std::int64_t>(1, session.runtime->device->info().preferred_kv_block);
-  engine.max_model_len = options.prompt_length + options.new_tokens + block;
-  engine.max_num_batched_tokens = std::max<std::int64_t>(512, options.batch);
+  engine.max_model_len = longest_sequence(session.model.config, options) + block;
+  engine.max_num_batched_tokens = step_tokens(options);
   engine.numerics = session.numerics;
   engine.numerics.x15 = true;
   return engine;
@@ -59,7 +68,10 @@ class Round {
   std::vector<PhaseRate> run() {
     PhaseRate prefill{"prefill", options_.batch, options_.prompt_length * options_.batch};
     PhaseRate decode{"decode", options_.batch};
-    for (std::int64_t i = 0; i < options_.batch; ++i) (void)engine_.add_request(prompt(i), params()).value();
+    std::vector<SequenceId> requests;
+    for (std::int64_t i = 0; i < options_.batch; ++i)
+      requests.push_back(engine_.add_request(prompt(i), params()).value());
+    double context = 0;  // tokens before each that decode draws, in all
     std::int64_t started = 0;
     std::int64_t steps = 0;
     std::int64_t prefill_steps = 0;
@@ -69,7 +81,13 @@ class Round {
         throw Failure(interrupted_error("the measurement was stopped before it was complete", "run it again"));
       const auto outputs = engine_.step();
       ++steps;
-      if (started == options_.batch) decode.tokens += static_cast<std::int64_t>(outputs.size());
+      if (started == options_.batch) {
+        decode.tokens += static_cast<std::int64_t>(outputs.size());
+        for (const auto& output : outputs)
+          context += static_cast<double>(options_.prompt_length + output.generated_tokens - 1);
+        // Who came first would end first: all are measured while all are there.
+        if (decode.tokens >= options_.batch * (options_.new_tokens - 1)) break;
+      }
       for (const auto& output : outputs) started += output.generated_tokens == 1 ? 1 : 0;
       if (started == options_.batch && prefill.seconds == 0) {
         prefill.seconds = seconds_now() - begin;
@@ -78,13 +96,15 @@ class Round {
       }
     }
     decode.seconds = seconds_now() - begin;
+    for (const SequenceId request : requests) engine_.abort(request);
+    while (!engine_.idle()) (void)engine_.step();
     prefill.prompt_length = decode.prompt_length = options_.prompt_length;
     const double half = static_cast<double>(options_.prompt_length) / 2;
-    const double middle = static_cast<double>(options_.prompt_length) + static_cast<double>(options_.new_tokens) / 2;
     const double prefill_flops = token_flops(config_, half, false) * static_cast<double>(prefill.tokens);
     prefill.gflops = prefill_flops / prefill.seconds / 1e9;
     prefill.gbps = static_cast<double>(prefill_steps) * weight_bytes_ / prefill.seconds / 1e9;
     if (decode.tokens == 0) return {prefill};
+    const double middle = context / static_cast<double>(decode.tokens);
     const double cache_bytes =
         2.0 * static_cast<double>(dtype_bytes(engine_.cache().dtype())) * middle *
         static_cast<double>(config_.num_hidden_layers * config_.num_key_value_heads * config_.head_dim);
@@ -108,7 +128,7 @@ class Round {
   }
   [[nodiscard]] SamplingParams params() const {
     SamplingParams params;
-    params.max_new_tokens = options_.new_tokens;
+    params.max_new_tokens = options_.new_tokens + tokens_ahead(config_, options_);
     params.ignore_eos = true;
     return params;
   }
@@ -120,6 +140,10 @@ class Round {
 };
 
 }  // namespace
+
+std::int64_t longest_sequence(const models::ModelConfig& config, const BenchmarkOptions& options) {
+  return options.prompt_length + options.new_tokens + tokens_ahead(config, options);
+}
 
 std::vector<PhaseRate> measure_generation(session::Session& session, const BenchmarkOptions& options) {
   Round round(session, options);

@@ -19,6 +19,9 @@ struct BenchmarkOptions {
   std::function<bool()> stopped;  // asked before each step
 };
 
+// Tokens of a sequence at its end: where there are several, who comes first goes on while the last prompts are computed.
+[[nodiscard]] std::int64_t longest_sequence(const models::ModelConfig& config, const BenchmarkOptions& options);
+
 struct PhaseRate {
   const char* phase;  // "prefill" or "decode"
   std::int64_t batch = 0;
