@@ -249,6 +249,8 @@ void AsyncLLMEngine::keep_stats() {
   stats.cache_blocks_used = cache.used_blocks;
   stats.cache_queries = cache.query_tokens;
   stats.cache_hits = cache.hit_tokens;
+  stats.swap_queries = cache.swap_query_tokens;
+  stats.swap_hits = cache.swap_hit_tokens;
   stats.preemptions = engine.num_preemptions();
   stats.guesses_checked = engine.guesses().checked;
   stats.guesses_right = engine.guesses().right;

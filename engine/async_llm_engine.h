@@ -29,6 +29,8 @@ struct EngineStats {
   std::int64_t preemptions = 0;
   std::int64_t cache_queries = 0;  // prompt tokens that were looked for in the prefix cache
   std::int64_t cache_hits = 0;     // of them, found
+  std::int64_t swap_queries = 0;   // of them, looked for in its second tier
+  std::int64_t swap_hits = 0;      // and found there
   std::int64_t guesses_checked = 0;
   std::int64_t guesses_right = 0;
   std::int64_t steps = 0;

@@ -19,7 +19,10 @@ bool BlockPool::grow(std::vector<std::int32_t>& blocks, std::int64_t tokens) {
   for (std::int64_t i = 0; i < missing; ++i) {
     const std::int32_t block = at(0).after;
     take_out(block);
-    if (at(block).is_indexed) strike(block);
+    if (at(block).is_indexed) {
+      strike(block);
+      if (lists_given_out_) given_out_.push_back({block, at(block).hash});
+    }
     at(block).references = 1;
     blocks.push_back(block);
   }
@@ -33,7 +36,13 @@ void BlockPool::undo_grow(std::vector<std::int32_t>& blocks, std::int64_t count)
     at(block).references = 0;
     if (at(block).is_hashed) enter(block);
     put_behind(block, 0);
+    if (!given_out_.empty() && given_out_.back().block == block) given_out_.pop_back();
   }
+}
+
+void BlockPool::list_given_out() {
+  lists_given_out_ = true;
+  given_out_.reserve(static_cast<std::size_t>(num_blocks_));
 }
 
 void BlockPool::release(std::vector<std::int32_t>& blocks) {

@@ -28,7 +28,7 @@ class BlockPool {
   // Grows `blocks` until it holds `tokens`; false, and nothing changed, where too few are free.
   [[nodiscard]] bool grow(std::vector<std::int32_t>& blocks, std::int64_t tokens);
   // Takes back what grow() did last, `count` blocks: all is as it was, and what could be found can be again. Nothing
-  // may have been released since.
+  // may have been released since, and no list of given_out() taken.
   void undo_grow(std::vector<std::int32_t>& blocks, std::int64_t count);
   // Gives all of them back. The last ones are the first that are given out again.
   void release(std::vector<std::int32_t>& blocks);
@@ -42,6 +42,16 @@ class BlockPool {
   [[nodiscard]] std::int32_t find(const BlockHash& hash) const;
   // A further holder of a block that was found.
   void share(std::int32_t block);
+
+  // A block that could be found until grow() gave it out. What is in it stays until its new holder's step.
+  struct GivenOut {
+    std::int32_t block = 0;
+    BlockHash hash{};
+  };
+  // From now on these are listed, in their order.
+  void list_given_out();
+  [[nodiscard]] std::span<const GivenOut> given_out() const { return given_out_; }
+  void clear_given_out() { given_out_.clear(); }
 
  private:
   struct Block {
@@ -67,6 +77,8 @@ class BlockPool {
   std::int64_t num_cached_ = 0;
   std::vector<Block> blocks_;        // [0] stands for both ends of the free ones
   std::vector<std::int32_t> slots_;  // by the first bits of a hash: a block that is found there; 0: none
+  bool lists_given_out_ = false;
+  std::vector<GivenOut> given_out_;
 };
 
 }  // namespace tern::engine

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/log.h"
@@ -121,19 +122,47 @@ void CacheEngine::create_tensors() {
                        nn::state_desc(capacity().num_seats, state.shape));
     }
     if (spec.kind == nn::CacheKind::state || spec.kind == nn::CacheKind::shared) continue;
-    tensors_->create(nn::key_cache_name(scope_, spec.module),
-                     nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.key_dim));
+    create_blocks(nn::key_cache_name(scope_, spec.module),
+                  nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.key_dim));
     if (spec.kind == nn::CacheKind::latent) continue;
-    tensors_->create(nn::value_cache_name(scope_, spec.module),
-                     nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.value_dim));
+    create_blocks(nn::value_cache_name(scope_, spec.module),
+                  nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.value_dim));
     if (!ops::has_scales(options_.dtype)) continue;
     const TensorDesc scales = nn::scale_desc(blocks, block_size(), spec.kv_heads);
-    tensors_->create(nn::key_scale_name(scope_, spec.module), scales);
-    tensors_->create(nn::value_scale_name(scope_, spec.module), scales);
+    create_blocks(nn::key_scale_name(scope_, spec.module), scales);
+    create_blocks(nn::value_scale_name(scope_, spec.module), scales);
   }
-  tensors_->create(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
+  create_blocks(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
   tensors_->create(nn::block_tables_name(scope_), nn::block_tables_desc(capacity()));
   store_->fill_zero(nn::block_tables_name(scope_));  // entries that nobody wrote name a block that there is
+}
+
+void CacheEngine::create_blocks(const std::string& name, const TensorDesc& desc) {
+  tensors_->create(name, desc);
+  parts_.push_back({store_->at(name).planes[0], total_bytes(desc) / static_cast<std::uint64_t>(desc.shape[0])});
+}
+
+std::uint64_t CacheEngine::block_bytes() const {
+  return std::accumulate(parts_.begin(), parts_.end(), std::uint64_t{0},
+                         [](std::uint64_t sum, const BlockPart& part) { return sum + part.bytes; });
+}
+
+void CacheEngine::read_block(std::int32_t block, std::span<std::byte> bytes, const accel::Stream& stream) const {
+  for (const BlockPart& part : parts_) {
+    tern_plane plane = part.plane;
+    plane.offset += static_cast<std::uint64_t>(block) * part.bytes;
+    device().copy_to_host(bytes.first(part.bytes), plane, stream);
+    bytes = bytes.subspan(part.bytes);
+  }
+}
+
+void CacheEngine::write_block(std::int32_t block, std::span<const std::byte> bytes, const accel::Stream& stream) {
+  for (const BlockPart& part : parts_) {
+    tern_plane plane = part.plane;
+    plane.offset += static_cast<std::uint64_t>(block) * part.bytes;
+    device().copy_to_device(plane, bytes.first(part.bytes), stream);
+    bytes = bytes.subspan(part.bytes);
+  }
 }
 
 CacheEngine::~CacheEngine() {

@@ -45,19 +45,31 @@ class CacheEngine {
   [[nodiscard]] std::int64_t max_model_len() const { return options_.max_model_len; }
   [[nodiscard]] tern_dtype dtype() const { return options_.dtype; }
   [[nodiscard]] std::uint64_t bytes() const;  // of all tensors, block 0 and seat 0 included
+  [[nodiscard]] accel::Device& device() const { return *store_->device(); }
+  // All that the caches of a block hold, its tokens' ids included, one after the other; copied to the host and back.
+  [[nodiscard]] std::uint64_t block_bytes() const;
+  void read_block(std::int32_t block, std::span<std::byte> bytes, const accel::Stream& stream) const;
+  void write_block(std::int32_t block, std::span<const std::byte> bytes, const accel::Stream& stream);
   // Writes the first entries of a seat's row of the device's block tables, while no step runs, and waits for it.
   void seat_blocks(std::int32_t seat, std::span<const std::int32_t> blocks);
   // What graphs over this cache are declared with.
   [[nodiscard]] nn::PagedCapacity capacity() const;
 
  private:
+  // A tensor that has a run of bytes for each block.
+  struct BlockPart {
+    tern_plane plane;  // of block 0
+    std::uint64_t bytes = 0;
+  };
   void create_tensors();
+  void create_blocks(const std::string& name, const TensorDesc& desc);
 
   std::shared_ptr<graph::TensorStore> store_;
   std::optional<graph::TensorScope> tensors_;
   std::vector<nn::CacheSpec> specs_;
   CacheOptions options_;
   std::string scope_;
+  std::vector<BlockPart> parts_;
   std::unique_ptr<BlockPool> pool_;
 };
 

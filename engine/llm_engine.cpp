@@ -52,7 +52,8 @@ bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& mo
   for (const nn::CacheSpec& spec : model.architecture->cache_specs(model.config)) {
     if (spec.states.empty()) continue;
     log_info(cat("no prefix cache for ", model.config.architecture, ": its layer ", spec.module,
-                 " keeps a state of all tokens so far"));
+                 " keeps a state of all tokens so far",
+                 options.swap_space > 0 ? ", and nothing to keep in --swap_space" : ""));
     return false;
   }
   return true;
@@ -151,7 +152,9 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       lora_(lora_slots(model, options_.lora)),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_beside(images_.get(), options_, model)),
       caches_prefixes_(engine::caches_prefixes(options_, model)),
-      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool()),
+      swap_(caches_prefixes_ ? make_swap_space(cache_, options_.swap_space) : nullptr),
+      scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool(),
+                 swap_ ? &swap_->tier() : nullptr),
       draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)),
       trace_(runtime.trace()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
@@ -170,54 +173,6 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   runner.max_drafts =
       std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows_ - 1);  // see guess()
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
-}
-
-RequestImages LLMEngine::place_images(std::vector<session::ImagePatches> images,
-                                      std::span<const std::int32_t> prompt) const {
-  if (images.empty()) return {};
-  if (images_ == nullptr) {
-    throw Failure(data_error("prompt",
-                             cat("text alone: ", model_.config.architecture,
-                                 model_.config.vision ? " was loaded without its vision tower" : " sees no images"),
-                             cat(images.size(), " images"), "leave them out, or choose a model that sees"));
-  }
-  RequestImages placed = RequestImages::place(std::move(images), prompt, *model_.config.vision).value();
-  std::size_t number = 0;
-  for (const RequestImage& image : placed.all()) {
-    ++number;
-    if (const auto patches = image.columns.counts[models::kPatches]; patches > images_->max_patches()) {
-      throw Failure(data_error(cat("image ", number), cat("at most ", images_->max_patches(), " patches"), cat(patches),
-                               "make it smaller"));
-    }
-  }
-  for (const RequestImages::Span& span : placed.spans()) {
-    if (const auto tokens = span.end - span.begin; tokens > options_.max_num_batched_tokens) {
-      throw Failure(data_error("prompt",
-                               cat("images of at most ", options_.max_num_batched_tokens,
-                                   " tokens on end, as a step has, for they see each other both ways"),
-                               cat(tokens), "raise --max_num_batched_tokens"));
-    }
-  }
-  return placed;
-}
-
-// The tower reads an image in the step that computes its first tokens. False where it could not: that request is out,
-// and the batch no longer stands.
-bool LLMEngine::encode_images(const Batch& batch) {
-  for (const ScheduledSequence& part : batch) {
-    for (RequestImage& image : part.sequence->images.all()) {
-      if (!image.is_within(part.begin, part.begin + part.count) || !image.features.empty()) continue;
-      const Status encoded = catching([&] {
-        images_->encode(image);
-        runner_->prepare_images();
-        return Unit{};
-      });
-      if (encoded) continue;
-      refuse_image(part.sequence->id, image, encoded.error());
-      return false;
-    }
-  }
-  return true;
 }
 
 // The blocks that a sequence found were written to the table of another seat.
@@ -243,8 +198,17 @@ PrefixHashes LLMEngine::prefix_hashes(const RequestImages& images, const Request
 
 CacheStatistics LLMEngine::cache_statistics() const {
   const BlockPool& pool = cache_.pool();
-  return {scheduler_.prefix_queries().tokens, scheduler_.prefix_queries().hits, pool.num_blocks() - pool.num_free(),
-          pool.num_cached(), pool.num_blocks()};
+  const Scheduler::PrefixQueries& queries = scheduler_.prefix_queries();
+  CacheStatistics out;
+  out.query_tokens = queries.tokens;
+  out.hit_tokens = queries.hits;
+  out.swap_query_tokens = queries.swap_tokens;
+  out.swap_hit_tokens = queries.swap_hits;
+  out.used_blocks = pool.num_blocks() - pool.num_free();
+  out.cached_blocks = pool.num_cached();
+  out.total_blocks = pool.num_blocks();
+  if (swap_) out.swapped_blocks = swap_->tier().num_blocks();
+  return out;
 }
 
 void LLMEngine::refuse_image(SequenceId id, const RequestImage& image, const Error& why) {
@@ -434,6 +398,7 @@ void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>
     part.sequence->computed = part.begin + part.count;
     if (scores_prompt(part)) tell_prompt(part, at);
     at += part.count;
+    computed_tokens_ += part.count;
     if (!part.samples) continue;
     const auto rows = static_cast<std::size_t>(part.rows());
     if (part.sequence->finish == FinishReason::none) accept_rows(part, std::span(drawn).subspan(next, rows));
@@ -460,6 +425,12 @@ void LLMEngine::guess(const Batch& batch) {
   }
 }
 
+void LLMEngine::swap_blocks() {
+  if (!swap_ || swap_->tier().copies().empty()) return;
+  const accel::TraceSpan span(trace_, "swap blocks of the cache");
+  swap_->copy();
+}
+
 void LLMEngine::fill_adapter_slots() {
   scheduler_.adapters().fill_new([&](std::int32_t slot, const ServedAdapter& adapter) {
     const accel::TraceSpan span(trace_, "put an adapter on the device");
@@ -480,6 +451,7 @@ std::span<RequestOutput> LLMEngine::step() {
   while (!encode_images(*scheduled)) scheduled = &scheduler_.schedule();
   const Batch& batch = *scheduled;
   if (batch.empty()) return {outputs_.data(), num_outputs_};
+  swap_blocks();
   seat_found_blocks(batch);
   fill_adapter_slots();
   runner_->launch(batch, scheduler_.was_prepared());

@@ -15,6 +15,7 @@
 #include "engine/image_encoder.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
+#include "engine/swap_space.h"
 #include "session/runtime.h"
 #include "tokenizer/tokenizer.h"
 
@@ -41,6 +42,7 @@ struct EngineOptions {
   // Requests begin behind the longest run of full blocks that earlier ones computed of the same tokens. A model whose
   // layers keep states does without, and a line says so: a state is of all tokens so far, and none is kept of a block.
   bool enable_prefix_caching = false;
+  std::uint64_t swap_space = 0;  // bytes of the host's memory for blocks that the device gives out; 0: none
 };
 
 // What a request asks of the engine, beside how its tokens are drawn.
@@ -53,11 +55,14 @@ struct RequestOptions {
 
 // The prefix cache, and what it was good for.
 struct CacheStatistics {
-  std::int64_t query_tokens = 0;   // of requests that were admitted
-  std::int64_t hit_tokens = 0;     // of them, tokens that had been computed already
-  std::int64_t used_blocks = 0;    // that requests hold
-  std::int64_t cached_blocks = 0;  // that nobody holds, and that can be found
+  std::int64_t query_tokens = 0;       // of requests that were admitted
+  std::int64_t hit_tokens = 0;         // of them, tokens that had been computed already
+  std::int64_t swap_query_tokens = 0;  // of them, tokens that were looked for in the second tier
+  std::int64_t swap_hit_tokens = 0;    // and found there
+  std::int64_t used_blocks = 0;        // that requests hold
+  std::int64_t cached_blocks = 0;      // that nobody holds, and that can be found
   std::int64_t total_blocks = 0;
+  std::int64_t swapped_blocks = 0;  // in the second tier
 };
 
 // What one step added to a request.
@@ -112,11 +117,13 @@ class LLMEngine {
   [[nodiscard]] std::int64_t max_num_seqs() const { return options_.max_num_seqs; }
   [[nodiscard]] std::int64_t max_model_len() const { return cache_.max_model_len(); }
   [[nodiscard]] const CacheEngine& cache() const { return cache_; }
+  [[nodiscard]] const SwapSpace* swap_space() const { return swap_.get(); }  // null: there is none
   [[nodiscard]] const ModelRunner& runner() const { return *runner_; }
   [[nodiscard]] const ImageEncoder* images() const { return images_.get(); }  // null: it takes none
   [[nodiscard]] std::int64_t num_running() const { return scheduler_.num_running(); }
   [[nodiscard]] std::int64_t num_waiting() const { return scheduler_.num_waiting(); }
   [[nodiscard]] std::int64_t num_preemptions() const { return scheduler_.num_preemptions(); }
+  [[nodiscard]] std::int64_t num_computed_tokens() const { return computed_tokens_; }  // in all steps so far
   [[nodiscard]] std::set<std::string> running_adapters() const { return scheduler_.running_adapters(); }
   [[nodiscard]] std::set<std::string> waiting_adapters() const { return scheduler_.waiting_adapters(); }
   [[nodiscard]] const AdapterSlots& adapters() const { return scheduler_.adapters(); }
@@ -153,6 +160,7 @@ class LLMEngine {
                                            std::span<const std::int32_t> prompt) const;
   [[nodiscard]] PrefixHashes prefix_hashes(const RequestImages& images, const RequestOptions& request,
                                            std::int64_t tokens) const;
+  void swap_blocks();
   void fill_adapter_slots();
   [[nodiscard]] bool encode_images(const Batch& batch);
   void seat_found_blocks(const Batch& batch);
@@ -175,6 +183,7 @@ class LLMEngine {
   std::unique_ptr<models::LoraSlots> lora_;  // null: requests choose no adapters
   CacheEngine cache_;
   bool caches_prefixes_;
+  std::unique_ptr<SwapSpace> swap_;  // null: there is none
   Scheduler scheduler_;
   std::int64_t draft_rows_;  // of a step that checks guesses, all sequences together
   std::unique_ptr<ModelRunner> runner_;
@@ -182,6 +191,7 @@ class LLMEngine {
   Guesses guesses_;
   accel::Trace* trace_;  // the runtime's; null: no step is traced
   std::int64_t steps_ = 0;
+  std::int64_t computed_tokens_ = 0;
   SequenceId next_id_ = 0;
   std::vector<RequestOutput> outputs_;
   std::size_t num_outputs_ = 0;  // of this step

@@ -38,8 +38,9 @@ constexpr std::int64_t kNothingToPublish = std::numeric_limits<std::int64_t>::ma
 
 }  // namespace
 
-Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache)
-    : options_(options), cache_(cache), adapters_(options.max_loras) {
+Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache, SwapTier* swap)
+    : options_(options), cache_(cache), swap_(swap), adapters_(options.max_loras) {
+  if (swap_ != nullptr) cache_.list_given_out();
   const auto most = static_cast<std::size_t>(options.max_num_seqs);
   free_seats_.reserve(most);
   for (std::int64_t seat = options.max_num_seqs; seat > 0; --seat) {
@@ -70,9 +71,25 @@ void Scheduler::publish(Sequence& sequence) {
   sequence.published = full;
 }
 
+// What has been given out is still there until the next step writes over it.
+void Scheduler::keep_given_out() {
+  if (swap_ == nullptr) return;
+  for (const BlockPool::GivenOut& one : cache_.given_out()) {
+    if (cache_.find(one.hash) == 0) swap_->keep(one.hash, one.block);
+  }
+  cache_.clear_given_out();
+}
+
+void Scheduler::forget(Sequence& sequence) {
+  cache_.forget(sequence.blocks);
+  if (swap_ == nullptr || !sequence.hashes.active()) return;
+  const std::int64_t full = std::min(sequence.computed, sequence.length()) / cache_.block_size();
+  for (const BlockHash& hash : sequence.hashes.first(full, sequence, cache_.block_size())) swap_->forget(hash);
+}
+
 void Scheduler::leave(Sequence& sequence) {
   if (sequence.finish == FinishReason::failed) {
-    cache_.forget(sequence.blocks);
+    forget(sequence);
   } else {
     publish(sequence);
   }
@@ -106,6 +123,7 @@ void Scheduler::preempt_all() {
 void Scheduler::reset_prefix_cache() {
   drop_prepared();
   cache_.forget_all();
+  if (swap_ != nullptr) swap_->forget_all();
   for (const auto& sequence : running_) sequence->published = kNothingToPublish;
 }
 
@@ -119,6 +137,7 @@ const Batch& Scheduler::schedule() {
     drop_prepared();
     schedule_anew();
   }
+  keep_given_out();
   return batch_;
 }
 
@@ -162,8 +181,11 @@ std::span<const BlockHash> Scheduler::longest_prefix(Sequence& sequence) const {
   if (!sequence.hashes.active() || sequence.skip_reading_prefix_cache) return {};
   const std::int64_t block_size = cache_.block_size();
   const auto hashes = sequence.hashes.first((sequence.length() - 1) / block_size, sequence, block_size);
+  const auto is_there = [&](const BlockHash& hash) {
+    return cache_.find(hash) > 0 || (swap_ != nullptr && swap_->has(hash));
+  };
   std::size_t found = 0;
-  while (found < hashes.size() && cache_.find(hashes[found]) > 0) ++found;
+  while (found < hashes.size() && is_there(hashes[found])) ++found;
   const auto cuts_span = [&] {
     const auto end = static_cast<std::int64_t>(found) * block_size;
     return sequence.images.span_at(end).begin < end && end < sequence.images.span_at(end).end;
@@ -181,24 +203,58 @@ bool Scheduler::can_admit() const {
   if (!sequence.hashes.active()) return false;
   // Blocks that others hold take none of the free ones.
   const auto prefix = longest_prefix(sequence);
-  const auto held = std::count_if(prefix.begin(), prefix.end(),
-                                  [&](const BlockHash& hash) { return cache_.references(cache_.find(hash)) > 0; });
+  const auto held = std::count_if(prefix.begin(), prefix.end(), [&](const BlockHash& hash) {
+    const std::int32_t block = cache_.find(hash);
+    return block > 0 && cache_.references(block) > 0;
+  });
   return most - held <= cache_.num_free();
+}
+
+// The blocks that it begins behind: it shares those of the device, and blocks of its own are for those of the second
+// tier. Gives how many these are.
+std::int64_t Scheduler::take_prefix(Sequence& sequence) {
+  keep_given_out();
+  const std::span<const BlockHash> hashes = longest_prefix(sequence);
+  std::int64_t missing = 0;
+  for (const BlockHash& hash : hashes) {
+    const std::int32_t block = cache_.find(hash);
+    sequence.blocks.push_back(block);
+    if (block > 0) {
+      cache_.share(block);
+    } else {
+      swap_->hold(hash);
+      ++missing;
+    }
+  }
+  if (missing == 0) return 0;
+  std::vector<std::int32_t> fresh;
+  if (!cache_.grow(fresh, missing * cache_.block_size())) throw std::logic_error("who may be admitted got no blocks");
+  keep_given_out();
+  // The first block is the one used last: without it the others can't be found.
+  for (std::size_t b = hashes.size(); b-- > 0;) {
+    if (sequence.blocks[b] > 0) continue;
+    sequence.blocks[b] = fresh.back();
+    fresh.pop_back();
+    swap_->fetch(hashes[b], sequence.blocks[b]);
+    cache_.publish(sequence.blocks[b], hashes[b]);
+  }
+  return missing;
 }
 
 Sequence* Scheduler::admit_next() {
   if (!can_admit()) return nullptr;
   Sequence& sequence = *waiting_.front();
-  for (const BlockHash& hash : longest_prefix(sequence)) {
-    sequence.blocks.push_back(cache_.find(hash));
-    cache_.share(sequence.blocks.back());
-  }
+  const std::int64_t fetched = take_prefix(sequence) * cache_.block_size();
   sequence.found_blocks = sequence.published = static_cast<std::int64_t>(sequence.blocks.size());
   sequence.computed = sequence.found_blocks * cache_.block_size();
   if (sequence.hashes.active() && !std::exchange(sequence.was_admitted, true)) {
     sequence.cached = sequence.computed;
     queries_.tokens += sequence.length();
-    queries_.hits += sequence.cached;
+    queries_.hits += sequence.cached - fetched;
+    if (swap_ != nullptr) {
+      queries_.swap_tokens += sequence.length() - (sequence.cached - fetched);
+      queries_.swap_hits += fetched;
+    }
   }
   if (!cache_.grow(sequence.blocks, sequence.length())) throw std::logic_error("who may be admitted got no blocks");
   sequence.seat = free_seats_.back();

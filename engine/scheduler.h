@@ -11,6 +11,7 @@
 
 #include "engine/block_pool.h"
 #include "engine/sequence.h"
+#include "engine/swap_tier.h"
 
 namespace tern::engine {
 
@@ -35,7 +36,8 @@ using Batch = std::vector<ScheduledSequence>;
 
 class Scheduler {
  public:
-  Scheduler(SchedulerOptions options, BlockPool& cache);
+  // `swap`, where there is one, outlives it.
+  Scheduler(SchedulerOptions options, BlockPool& cache, SwapTier* swap = nullptr);
 
   void add(std::unique_ptr<Sequence> sequence);
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
@@ -50,7 +52,10 @@ class Scheduler {
   // blocks that others computed of the same tokens: it holds them too. At least its last token is computed, as logits
   // come of one, and no image span is cut. Its own full blocks can be found from the step on that begins when they have
   // been computed. Who runs has a seat of its own, from 1 to max_num_seqs, and a slot for its adapter,
-  // which it may share: the first in line waits until there is one. The batch is valid until the next call.
+  // which it may share: the first in line waits until there is one. With a second tier, blocks that can be found are
+  // kept there when they're given out, and the run that a sequence begins behind may lie in both: what it needs of the
+  // second comes to blocks of its own. The tier's copies are to be made before the batch is computed. The batch is
+  // valid until the next call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
   // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up,
@@ -77,10 +82,13 @@ class Scheduler {
   [[nodiscard]] std::set<std::string> running_adapters() const;  // their names
   [[nodiscard]] std::set<std::string> waiting_adapters() const;
   [[nodiscard]] std::int64_t num_preemptions() const { return preemptions_; }
-  // Tokens of sequences with hashes when they were first admitted, and those of them that were found in the cache.
+  // Tokens of sequences with hashes when they were first admitted, and those of them that were found in the cache;
+  // those that weren't, where there is a second tier to look in, and those of them that were found there.
   struct PrefixQueries {
     std::int64_t tokens = 0;
     std::int64_t hits = 0;
+    std::int64_t swap_tokens = 0;
+    std::int64_t swap_hits = 0;
   };
   [[nodiscard]] const PrefixQueries& prefix_queries() const { return queries_; }
 
@@ -104,13 +112,17 @@ class Scheduler {
   void drop_prepared();
   void preempt_newest();
   void leave(Sequence& sequence);
+  void forget(Sequence& sequence);
   void publish(Sequence& sequence);
+  void keep_given_out();
+  std::int64_t take_prefix(Sequence& sequence);
   [[nodiscard]] std::span<const BlockHash> longest_prefix(Sequence& sequence) const;
   [[nodiscard]] bool can_admit() const;
   [[nodiscard]] Sequence* admit_next();  // null: nobody
 
   SchedulerOptions options_;
   BlockPool& cache_;
+  SwapTier* swap_;  // null: there is none
   AdapterSlots adapters_;
   std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of priority and arrival
   std::vector<std::unique_ptr<Sequence>> running_;  // in this order too

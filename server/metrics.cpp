@@ -117,6 +117,10 @@ struct Metrics::Series {
   prometheus::Counter& generated_tokens = counter("vllm:generation_tokens_total", "Tokens of answers.");
   prometheus::Gauge& queried = gauge("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.");
   prometheus::Gauge& hits = gauge("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.");
+  prometheus::Gauge& swap_queried = gauge("vllm:external_prefix_cache_queries_total",
+                                          "Prompt tokens looked for in the cache's second tier (--swap_space).");
+  prometheus::Gauge& swap_hits =
+      gauge("vllm:external_prefix_cache_hits_total", "Prompt tokens found in the cache's second tier.");
   prometheus::Histogram& first_token =
       histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.", kFirstToken);
   prometheus::Histogram& between =
@@ -186,6 +190,8 @@ std::string Metrics::page(const engine::EngineStats& stats, std::int64_t max_lor
   series_->started.Set(series_->start_time);
   series_->queried.Set(static_cast<double>(stats.cache_queries));
   series_->hits.Set(static_cast<double>(stats.cache_hits));
+  series_->swap_queried.Set(static_cast<double>(stats.swap_queries));
+  series_->swap_hits.Set(static_cast<double>(stats.swap_hits));
   series_->preemptions.Set(static_cast<double>(stats.preemptions));
   series_->drafts.Set(static_cast<double>(stats.guesses_checked));
   series_->accepted.Set(static_cast<double>(stats.guesses_right));

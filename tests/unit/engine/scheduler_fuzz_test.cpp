@@ -26,6 +26,8 @@ struct FuzzLoad {
   bool prioritised = true;
   std::int64_t adapters = 0;  // that requests choose among
   std::int64_t max_loras = 0;
+  std::int64_t swap_blocks = 0;          // of the second tier; 0: there is none
+  std::int64_t swap_places = INT64_MAX;  // that there is memory for
 };
 
 // A step as the device sees it, and who was taken out behind it.
@@ -51,7 +53,8 @@ class Fuzzer {
         seed_(seed),
         prepares_(prepares),
         cache_(load.blocks, kBlockSize),
-        scheduler_({load.seats, load.batch, load.max_loras}, cache_),
+        swap_(load.swap_blocks, [this] { return make_place(); }),
+        scheduler_({load.seats, load.batch, load.max_loras}, cache_, load.swap_blocks > 0 ? &swap_ : nullptr),
         contents_(static_cast<std::size_t>((load.blocks + 1) * kBlockSize)) {
     for (std::int64_t id = 1; id <= load.adapters; ++id) {
       adapters_.push_back(std::make_shared<const ServedAdapter>(ServedAdapter{id, std::to_string(id), {}, {}}));
@@ -71,6 +74,7 @@ class Fuzzer {
       check(batch);
       check_order(ran);
       check_adapters();
+      copy();
       if (testing::Test::HasFatalFailure()) return;
       if (prepares_ && draw(7, 0)[0] % 6 != 0) (void)scheduler_.prepare();
       compute(batch);
@@ -78,6 +82,7 @@ class Fuzzer {
       if (draw(8, 0)[0] % 500 == 0) {
         scheduler_.reset_prefix_cache();
         for (auto& content : contents_) content.is_stale = true;
+        for (auto& content : swapped_) content.is_stale = true;
         for (const auto& [id, sequence] : arrivals_) {
           if (sequence->seat > 0) stale_.insert(id);
         }
@@ -90,10 +95,13 @@ class Fuzzer {
     for (std::int64_t b = 1; b <= load_.blocks; ++b) EXPECT_EQ(cache_.references(static_cast<std::int32_t>(b)), 0);
     preemptions = scheduler_.num_preemptions();
     hits = scheduler_.prefix_queries().hits;
+    swap_hits = scheduler_.prefix_queries().swap_hits;
+    swap_tokens = scheduler_.prefix_queries().swap_tokens;
   }
 
   std::vector<Seen> steps;
   std::int64_t computed = 0, needed = 0, preemptions = 0, hits = 0, prepared = 0, shared = 0, filled = 0;
+  std::int64_t swap_hits = 0, swap_tokens = 0, copies = 0, fetches = 0;
 
  private:
   // What the device holds at one place of one block: a token, and all that lies before it.
@@ -215,6 +223,28 @@ class Fuzzer {
     }
   }
 
+  bool make_place() {
+    if (static_cast<std::int64_t>(swapped_.size()) / kBlockSize >= load_.swap_places) return false;
+    swapped_.resize(swapped_.size() + kBlockSize);
+    EXPECT_LE(swapped_.size(), static_cast<std::size_t>(load_.swap_blocks * kBlockSize));
+    return true;
+  }
+
+  // As the engine does, before the step is computed.
+  void copy() {
+    EXPECT_TRUE(load_.swap_blocks > 0 || swap_.copies().empty());
+    for (const BlockCopy& one : swap_.copies()) {
+      ++copies;
+      fetches += one.to_device ? 1 : 0;
+      for (std::int64_t i = 0; i < kBlockSize; ++i) {
+        Content& there = contents_.at(static_cast<std::size_t>(one.block * kBlockSize + i));
+        Content& here = swapped_.at(static_cast<std::size_t>(one.place * kBlockSize + i));
+        (one.to_device ? there : here) = one.to_device ? here : there;
+      }
+    }
+    swap_.copied();
+  }
+
   [[nodiscard]] Content& content(const Sequence& sequence, std::int64_t at) {
     const std::int64_t block = sequence.blocks[static_cast<std::size_t>(at / kBlockSize)];
     return contents_[static_cast<std::size_t>(block * kBlockSize + at % kBlockSize)];
@@ -273,8 +303,10 @@ class Fuzzer {
   std::uint64_t seed_;
   bool prepares_;
   BlockPool cache_;
+  SwapTier swap_;
   Scheduler scheduler_;
   std::vector<Content> contents_;
+  std::vector<Content> swapped_;                    // by place
   std::map<SequenceId, const Sequence*> arrivals_;  // that have not ended
   std::vector<AdapterRef> adapters_;
   std::map<std::int32_t, std::int64_t> in_slots_;  // the adapters on the device, by slot
@@ -296,9 +328,13 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       {.blocks = 120, .seats = 12, .batch = 24, .longest_prompt = 200, .longest_answer = 16, .every = 3},
       {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 8, .longest_answer = 100, .every = 2},
       {.adapters = 3, .max_loras = 1},
-      {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2, .adapters = 5, .max_loras = 3}};
+      {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2, .adapters = 5, .max_loras = 3},
+      {.swap_blocks = 1},
+      {.swap_blocks = 1000, .swap_places = 9},
+      {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 60, .every = 2, .swap_blocks = 400},
+      {.blocks = 40, .seats = 16, .batch = 64, .every = 2, .adapters = 5, .max_loras = 3, .swap_blocks = 64}};
   for (const FuzzLoad& load : loads) {
-    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0, filled = 0;
+    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0, filled = 0, fetches = 0;
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks");
       Fuzzer plain(load, seed, false);
@@ -313,6 +349,9 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       prepared += ahead.prepared;
       shared += plain.shared;
       filled += plain.filled;
+      fetches += plain.fetches;
+      EXPECT_EQ(plain.copies, ahead.copies);
+      EXPECT_LE(plain.swap_hits, plain.swap_tokens);
       steps += static_cast<std::int64_t>(plain.steps.size());
     }
     EXPECT_GT(steps, 4000) << load.blocks;
@@ -321,6 +360,9 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
     EXPECT_EQ(filled > 0, load.max_loras > 0);
     EXPECT_EQ(hits > 0, load.cached);
     EXPECT_EQ(shared > 0, load.cached);
+    if (load.swap_blocks != 1) {
+      EXPECT_EQ(fetches > 0, load.swap_blocks > 0) << load.swap_blocks << " blocks of the second tier";
+    }
   }
 }
 
