@@ -67,7 +67,12 @@ engine::ServedAdapters served_adapters(Arguments& arguments) {
 void use_server_seats(const Arguments& arguments, engine::EngineOptions& options) {
   options.max_num_seqs = arguments.integer("max_num_seqs");
   options.enable_prefix_caching = arguments.boolean("enable_prefix_caching");
-  options.swap_space = static_cast<std::uint64_t>(std::llround(arguments.real("swap_space") * (1 << 30)));
+  const auto gib = [&](const char* flag) {
+    return static_cast<std::uint64_t>(std::llround(arguments.real(flag) * (1 << 30)));
+  };
+  options.swap.bytes = gib("swap_space");
+  options.swap.dir = arguments.maybe_string("swap_dir").value_or("");
+  options.swap.dir_bytes = gib("swap_dir_space");
   options.top_logprobs = arguments.integer("max_logprobs");
   options.max_num_batched_tokens =
       arguments.maybe_integer("max_num_batched_tokens").value_or(options.max_num_batched_tokens);

@@ -2,8 +2,24 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/checksum.h"
 
 namespace tern::engine {
+namespace {
+
+// Of all that the pairs add to a model.
+std::string digest_of(const models::AdapterPairs& adapter) {
+  io::Digest digest = io::Digest::sha256();
+  for (const auto& [module, pair] : adapter.pairs) {
+    const std::string what = cat(module, " ", pair.rank, " ", pair.a.size(), " ", pair.b.size(), "\n");
+    digest.update(std::as_bytes(std::span(what)));
+    digest.update(std::as_bytes(std::span(pair.a)));
+    digest.update(std::as_bytes(std::span(pair.b)));
+  }
+  return digest.hex();
+}
+
+}  // namespace
 
 Status adapter_fits(const LoraOptions& room, const models::AdapterPairs& adapter, const std::string& name) {
   if (adapter.rank > room.max_lora_rank) {
@@ -42,11 +58,12 @@ Result<AdapterRef> AdapterRegistry::load(const NamedAdapter& adapter, const std:
   if (room) {
     if (const Status fits = adapter_fits(*room, *pairs, adapter.name); !fits) return fits.error();
   }
+  std::string digest = digest_of(*pairs);
   const std::scoped_lock lock(mutex_);
   AdapterRef& place = adapters_[adapter.name];
   if (place && !replace) return taken();
-  place =
-      std::make_shared<const ServedAdapter>(ServedAdapter{next_id_++, adapter.name, adapter.path, std::move(*pairs)});
+  place = std::make_shared<const ServedAdapter>(
+      ServedAdapter{next_id_++, adapter.name, adapter.path, std::move(*pairs), std::move(digest)});
   return place;
 }
 

@@ -13,10 +13,11 @@ namespace tern::engine {
 
 // An adapter that requests can choose.
 struct ServedAdapter {
-  std::int64_t id = 0;  // of this reading of its files: another has another, and shares nothing in the prefix cache
+  std::int64_t id = 0;  // of this reading of its files: another has another
   std::string name;
   std::filesystem::path path;
   models::AdapterPairs pairs;
+  std::string digest;  // of the pairs: others share nothing in the prefix cache
 };
 using AdapterRef = std::shared_ptr<const ServedAdapter>;
 

@@ -7,6 +7,7 @@
 #include "engine/answer_stream.h"
 #include "engine/beam_search.h"
 #include "engine/prompt_encoder.h"
+#include "engine/swap_about.h"
 #include "engine/text_scorer.h"
 #include "models/saved_modules.h"
 #include "models/vision.h"
@@ -228,10 +229,26 @@ LLMEngine& LLM::engine() {
   wake().value();
   if (!engine_) {
     require_language_model(session_);
+    find_swap_about();
     engine_ = std::make_unique<LLMEngine>(session_.model, session_.text->tokenizer, options_.engine, *session_.runtime);
     session_.runtime->choices.save();
   }
   return *engine_;
+}
+
+// Once, as all weights are read for it.
+void LLM::find_swap_about() {
+  EngineOptions& engine = options_.engine;
+  if (engine.swap.dir.empty() || !engine.swap.about.empty()) return;
+  const bool scaled = !session_.model.config.rope_long_factors.empty();
+  engine.swap.about = cat(about_model(session_, options_.adapter).value(),
+                          about_numerics(engine.numerics, scaled ? engine.max_model_len : 0));
+}
+
+// The folder is of the weights that were read.
+void LLM::weights_changed() {
+  if (engine_) engine_->forget_computed();
+  options_.engine.swap.dir.clear();
 }
 
 std::vector<Answer> LLM::generate(std::span<const Prompt> prompts, const SamplingParams& sampling,
@@ -290,7 +307,7 @@ Result<models::WeightUpdate> LLM::update_weights(const std::shared_ptr<checkpoin
   options.dtype = session_.model.dtype;
   options.quantise = session_.quantise;
   auto updated = models::update_weights(session_.model, source, options);
-  if (updated && engine_) engine_->forget_computed();
+  if (updated) weights_changed();
   return updated;
 }
 
@@ -311,7 +328,7 @@ Status LLM::update_adapter(const std::filesystem::path& directory) {
     const auto came = models::load_adapter(session_.model, free_adapter_name(session_.model), directory).value();
     require_same_layers(*session_.model.store, adapter_, came, directory.string());
     models::read_tensors(*session_.model.store, adapter_, directory);
-    if (engine_) engine_->forget_computed();
+    weights_changed();
     return Unit{};
   });
 }

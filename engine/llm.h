@@ -65,8 +65,8 @@ struct ServedAdapters {
 };
 
 struct LLMOptions {
-  // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `numerics` and `end_token_ids`
-  // follow from the session and from below.
+  // Seats, cache, adapters already in the session's store. `max_model_len`, `shorten`, `numerics`, `end_token_ids` and
+  // `swap.about` follow from the session and from below.
   EngineOptions engine;
   std::int64_t max_model_len =
       0;  // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
@@ -231,6 +231,8 @@ class LLM {
  private:
   LLM(session::Session& session, LLMOptions options);
   void read_weights();
+  void find_swap_about();
+  void weights_changed();
   [[nodiscard]] TextScorer& scorer();
   [[nodiscard]] std::vector<PooledText> pool(std::span<const Result<TextTokens>> texts, Pooling pooling,
                                              PooledOutput output);

@@ -53,7 +53,7 @@ bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& mo
     if (spec.states.empty()) continue;
     log_info(cat("no prefix cache for ", model.config.architecture, ": its layer ", spec.module,
                  " keeps a state of all tokens so far",
-                 options.swap_space > 0 ? ", and nothing to keep in --swap_space" : ""));
+                 options.swap.bytes > 0 ? ", and nothing to keep in --swap_space" : ""));
     return false;
   }
   return true;
@@ -152,7 +152,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       lora_(lora_slots(model, options_.lora)),
       cache_(model.store, model.architecture->cache_specs(model.config), cache_beside(images_.get(), options_, model)),
       caches_prefixes_(engine::caches_prefixes(options_, model)),
-      swap_(caches_prefixes_ ? make_swap_space(cache_, options_.swap_space) : nullptr),
+      swap_(caches_prefixes_ ? make_swap_space(cache_, options_.swap) : nullptr),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool(),
                  swap_ ? &swap_->tier() : nullptr),
       draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)),
@@ -191,7 +191,7 @@ PrefixHashes LLMEngine::prefix_hashes(const RequestImages& images, const Request
   if (!caches_prefixes_) return {};
   std::vector<BlockHash> seen;
   for (const RequestImage& image : images.all()) seen.push_back(image_hash(image.image));
-  const std::string adapter = request.adapter ? cat(request.adapter->id) : "";
+  const std::string_view adapter = request.adapter ? std::string_view(request.adapter->digest) : "";
   return {prefix_root(request.cache_salt, adapter), std::move(seen),
           static_cast<std::size_t>(tokens / cache_.block_size())};
 }
@@ -426,7 +426,9 @@ void LLMEngine::guess(const Batch& batch) {
 }
 
 void LLMEngine::swap_blocks() {
-  if (!swap_ || swap_->tier().copies().empty()) return;
+  if (!swap_) return;
+  swap_->tidy();
+  if (swap_->tier().copies().empty()) return;
   const accel::TraceSpan span(trace_, "swap blocks of the cache");
   swap_->copy();
 }
@@ -450,8 +452,8 @@ std::span<RequestOutput> LLMEngine::step() {
   const Batch* scheduled = &scheduler_.schedule();
   while (!encode_images(*scheduled)) scheduled = &scheduler_.schedule();
   const Batch& batch = *scheduled;
-  if (batch.empty()) return {outputs_.data(), num_outputs_};
   swap_blocks();
+  if (batch.empty()) return {outputs_.data(), num_outputs_};
   seat_found_blocks(batch);
   fill_adapter_slots();
   runner_->launch(batch, scheduler_.was_prepared());
@@ -459,6 +461,7 @@ std::span<RequestOutput> LLMEngine::step() {
   accept_drawn(batch, runner_->wait());
   guess(batch);
   for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);
+  swap_blocks();
   return {outputs_.data(), num_outputs_};
 }
 

@@ -42,7 +42,7 @@ struct EngineOptions {
   // Requests begin behind the longest run of full blocks that earlier ones computed of the same tokens. A model whose
   // layers keep states does without, and a line says so: a state is of all tokens so far, and none is kept of a block.
   bool enable_prefix_caching = false;
-  std::uint64_t swap_space = 0;  // bytes of the host's memory for blocks that the device gives out; 0: none
+  SwapOptions swap;  // where blocks are kept that the device gives out
 };
 
 // What a request asks of the engine, beside how its tokens are drawn.
@@ -135,6 +135,7 @@ class LLMEngine {
   void forget_computed() {
     scheduler_.preempt_all();
     scheduler_.reset_prefix_cache();
+    if (swap_ && swap_->files() != nullptr) swap_->files()->end_writing();
   }
   // Guesses that were checked so far, and those of them that were right.
   struct Guesses {

@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -87,11 +88,22 @@ void Scheduler::forget(Sequence& sequence) {
   for (const BlockHash& hash : sequence.hashes.first(full, sequence, cache_.block_size())) swap_->forget(hash);
 }
 
-void Scheduler::leave(Sequence& sequence) {
+// The first block is the one used last: without it the others can't be found.
+void Scheduler::keep_what_ends(Sequence& sequence) {
+  const auto found = static_cast<std::int64_t>(sequence.blocks.size());
+  if (swap_ == nullptr || !swap_->keeps_what_ends() || !sequence.hashes.active() || sequence.published > found) return;
+  const auto hashes = sequence.hashes.first(sequence.published, sequence, cache_.block_size());
+  for (std::size_t b = hashes.size(); b-- > 0;) {
+    if (!swap_->has(hashes[b])) swap_->keep(hashes[b], sequence.blocks[b]);
+  }
+}
+
+void Scheduler::leave(Sequence& sequence, bool ends) {
   if (sequence.finish == FinishReason::failed) {
     forget(sequence);
   } else {
     publish(sequence);
+    if (ends) keep_what_ends(sequence);
   }
   sequence.published = 0;
   sequence.found_blocks = 0;
@@ -108,7 +120,7 @@ std::set<std::string> Scheduler::waiting_adapters() const { return adapters_of(w
 void Scheduler::preempt_newest() {
   auto sequence = std::move(running_.back());
   running_.pop_back();
-  leave(*sequence);
+  leave(*sequence, false);
   sequence->computed = 0;
   sequence->drafts.clear();
   put_in_order(waiting_, std::move(sequence));
@@ -186,23 +198,30 @@ std::span<const BlockHash> Scheduler::longest_prefix(Sequence& sequence) const {
   };
   std::size_t found = 0;
   while (found < hashes.size() && is_there(hashes[found])) ++found;
+  return hashes.first(before_spans(sequence, found));
+}
+
+// Of the first `blocks`, those that end within no image's span.
+std::size_t Scheduler::before_spans(const Sequence& sequence, std::size_t blocks) const {
   const auto cuts_span = [&] {
-    const auto end = static_cast<std::int64_t>(found) * block_size;
+    const auto end = static_cast<std::int64_t>(blocks) * cache_.block_size();
     return sequence.images.span_at(end).begin < end && end < sequence.images.span_at(end).end;
   };
-  while (found > 0 && cuts_span()) --found;
-  return hashes.first(found);
+  while (blocks > 0 && cuts_span()) --blocks;
+  return blocks;
 }
 
 bool Scheduler::can_admit() const {
   if (waiting_.empty() || num_running() >= options_.max_num_seqs) return false;
   Sequence& sequence = *waiting_.front();
   if (sequence.adapter && !adapters_.has_room_for(*sequence.adapter)) return false;
+  if (fits(sequence, {})) return true;
+  return sequence.hashes.active() && fits(sequence, longest_prefix(sequence));
+}
+
+// Blocks that others hold take none of the free ones.
+bool Scheduler::fits(const Sequence& sequence, std::span<const BlockHash> prefix) const {
   const std::int64_t most = cache_.blocks_for(sequence.length()) + num_running();
-  if (most <= cache_.num_free()) return true;
-  if (!sequence.hashes.active()) return false;
-  // Blocks that others hold take none of the free ones.
-  const auto prefix = longest_prefix(sequence);
   const auto held = std::count_if(prefix.begin(), prefix.end(), [&](const BlockHash& hash) {
     const std::int32_t block = cache_.find(hash);
     return block > 0 && cache_.references(block) > 0;
@@ -210,11 +229,33 @@ bool Scheduler::can_admit() const {
   return most - held <= cache_.num_free();
 }
 
-// The blocks that it begins behind: it shares those of the device, and blocks of its own are for those of the second
-// tier. Gives how many these are.
-std::int64_t Scheduler::take_prefix(Sequence& sequence) {
+// What it can begin behind now: blocks of the second tier are held, and what that can't bring ends the run.
+std::span<const BlockHash> Scheduler::hold_prefix(Sequence& sequence) {
   keep_given_out();
   const std::span<const BlockHash> hashes = longest_prefix(sequence);
+  if (swap_ == nullptr) return hashes;
+  const auto is_away = [&](const BlockHash& hash) { return cache_.find(hash) == 0; };
+  std::vector<BlockHash> away;
+  std::copy_if(hashes.begin(), hashes.end(), std::back_inserter(away), is_away);
+  if (away.empty()) return hashes;
+  swap_->will_hold(away);
+  std::size_t held = 0;
+  while (held < hashes.size() && (!is_away(hashes[held]) || swap_->hold(hashes[held]))) ++held;
+  if (held == hashes.size()) return hashes;
+  const std::size_t whole = before_spans(sequence, held);
+  let_go(hashes.subspan(whole, held - whole));
+  return hashes.first(whole);
+}
+
+void Scheduler::let_go(std::span<const BlockHash> prefix) {
+  for (const BlockHash& hash : prefix) {
+    if (cache_.find(hash) == 0) swap_->let_go(hash);
+  }
+}
+
+// The blocks that it begins behind: it shares those of the device, and blocks of its own are for those that are held of
+// the second tier. Gives how many these are.
+std::int64_t Scheduler::take_prefix(Sequence& sequence, std::span<const BlockHash> hashes) {
   std::int64_t missing = 0;
   for (const BlockHash& hash : hashes) {
     const std::int32_t block = cache_.find(hash);
@@ -222,7 +263,6 @@ std::int64_t Scheduler::take_prefix(Sequence& sequence) {
     if (block > 0) {
       cache_.share(block);
     } else {
-      swap_->hold(hash);
       ++missing;
     }
   }
@@ -244,7 +284,12 @@ std::int64_t Scheduler::take_prefix(Sequence& sequence) {
 Sequence* Scheduler::admit_next() {
   if (!can_admit()) return nullptr;
   Sequence& sequence = *waiting_.front();
-  const std::int64_t fetched = take_prefix(sequence) * cache_.block_size();
+  const std::span<const BlockHash> prefix = hold_prefix(sequence);
+  if (!fits(sequence, prefix)) {
+    let_go(prefix);
+    return nullptr;
+  }
+  const std::int64_t fetched = take_prefix(sequence, prefix) * cache_.block_size();
   sequence.found_blocks = sequence.published = static_cast<std::int64_t>(sequence.blocks.size());
   sequence.computed = sequence.found_blocks * cache_.block_size();
   if (sequence.hashes.active() && !std::exchange(sequence.was_admitted, true)) {
@@ -333,7 +378,7 @@ std::unique_ptr<Sequence> Scheduler::remove(SequenceId id) {
     if (found == sequences.end()) return nullptr;
     auto sequence = std::move(*found);
     sequences.erase(found);
-    leave(*sequence);
+    leave(*sequence, true);
     return sequence;
   };
   auto sequence = take_from(running_);
@@ -345,7 +390,7 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::collect_finished() {
   for (auto& sequence : running_) {
     if (sequence->finish == FinishReason::none) continue;
     if (finished.empty()) drop_prepared();
-    leave(*sequence);
+    leave(*sequence, true);
     finished.push_back(std::move(sequence));
   }
   std::erase(running_, nullptr);

@@ -54,7 +54,8 @@ class Scheduler {
   // been computed. Who runs has a seat of its own, from 1 to max_num_seqs, and a slot for its adapter,
   // which it may share: the first in line waits until there is one. With a second tier, blocks that can be found are
   // kept there when they're given out, and the run that a sequence begins behind may lie in both: what it needs of the
-  // second comes to blocks of its own. The tier's copies are to be made before the batch is computed. The batch is
+  // second comes to blocks of its own. Where something is behind that tier, the blocks of a sequence that ends are kept
+  // too. The tier's copies are to be made before the batch is computed. The batch is
   // valid until the next call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
@@ -111,11 +112,16 @@ class Scheduler {
   [[nodiscard]] bool prepared_stands() const;
   void drop_prepared();
   void preempt_newest();
-  void leave(Sequence& sequence);
+  void leave(Sequence& sequence, bool ends);
+  void keep_what_ends(Sequence& sequence);
   void forget(Sequence& sequence);
   void publish(Sequence& sequence);
   void keep_given_out();
-  std::int64_t take_prefix(Sequence& sequence);
+  [[nodiscard]] std::size_t before_spans(const Sequence& sequence, std::size_t blocks) const;
+  [[nodiscard]] bool fits(const Sequence& sequence, std::span<const BlockHash> prefix) const;
+  [[nodiscard]] std::span<const BlockHash> hold_prefix(Sequence& sequence);
+  void let_go(std::span<const BlockHash> prefix);
+  std::int64_t take_prefix(Sequence& sequence, std::span<const BlockHash> prefix);
   [[nodiscard]] std::span<const BlockHash> longest_prefix(Sequence& sequence) const;
   [[nodiscard]] bool can_admit() const;
   [[nodiscard]] Sequence* admit_next();  // null: nobody

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/cache_dtype.h"
 
 namespace tern::engine {
 namespace {
@@ -32,14 +33,30 @@ std::int64_t most_blocks(const CacheEngine& cache, std::uint64_t bytes) {
   return static_cast<std::int64_t>(std::min(bytes / cache.block_bytes(), kMost));
 }
 
+// Blocks of other sizes, kept or computed otherwise, are of another folder.
+std::unique_ptr<SwapFiles> open_files(const CacheEngine& cache, const SwapOptions& options) {
+  if (options.dir.empty()) return nullptr;
+  const tern_device_info& device = cache.device().info();
+  SwapFilesOptions files;
+  files.folder = options.dir;
+  files.bytes = options.dir_bytes;
+  files.block_bytes = cache.block_bytes();
+  files.about = cat(options.about, "device: ", cache.device().backend().name(), ", ", device.name, ", ", device.arch,
+                    "\ncache: ", cache_dtype_name(cache.dtype()), ", blocks of ", cache.block_size(), " tokens and ",
+                    cache.block_bytes(), " bytes\n");
+  return SwapFiles::open(files).value();
+}
+
 }  // namespace
 
-SwapSpace::SwapSpace(CacheEngine& cache, std::uint64_t bytes)
+SwapSpace::SwapSpace(CacheEngine& cache, const SwapOptions& options)
     : cache_(cache),
       block_bytes_(cache.block_bytes()),
-      most_(engine::most_blocks(cache, bytes)),
+      most_(most_blocks(cache, options.bytes)),
       per_chunk_(std::clamp<std::int64_t>(static_cast<std::int64_t>(kChunk / block_bytes_), 1, most_)),
-      tier_(most_, [this] { return make_place(); }) {
+      files_(open_files(cache, options)),
+      tier_(
+          most_, [this] { return make_place(); }, files_ ? this : nullptr) {
   log_info(cat("swap space: ", human_bytes(static_cast<std::uint64_t>(most_) * block_bytes_),
                " of the host's memory, taken as it's needed, hold the keys and values of ", most_ * cache.block_size(),
                " tokens"));
@@ -82,11 +99,38 @@ void SwapSpace::copy() {
     }
   }
   stream.synchronize();
+  if (files_) write_files();
   tier_.copied();
 }
 
-std::unique_ptr<SwapSpace> make_swap_space(CacheEngine& cache, std::uint64_t bytes) {
-  return bytes > 0 ? std::make_unique<SwapSpace>(cache, bytes) : nullptr;
+// What came to the host and is still there.
+void SwapSpace::write_files() {
+  for (const BlockCopy& one : tier_.copies()) {
+    if (one.to_device || tier_.place_of(one.hash) != one.place || files_->has(one.hash)) continue;
+    tier_.pin(one.place);
+    files_->write(one.hash, at(one.place), one.place);
+  }
+}
+
+void SwapSpace::tidy() {
+  if (!files_) return;
+  for (const std::int32_t place : files_->written()) tier_.unpin(place);
+}
+
+void SwapSpace::will_load(std::span<const BlockHash> hashes) {
+  for (const BlockHash& hash : hashes) {
+    if (!tier_.place_of(hash)) files_->will_read(hash);
+  }
+}
+
+// The place may be one that copies still read.
+bool SwapSpace::load(const BlockHash& hash, std::int32_t place) {
+  copy();
+  return files_->read(hash, at(place));
+}
+
+std::unique_ptr<SwapSpace> make_swap_space(CacheEngine& cache, const SwapOptions& options) {
+  return options.bytes > 0 ? std::make_unique<SwapSpace>(cache, options) : nullptr;
 }
 
 }  // namespace tern::engine

@@ -78,6 +78,8 @@ const std::vector<NoEffect> kRolloutNoEffect = [] {
   rows.push_back({"models", "a trainer has one model"});
   rows.push_back({"max_loaded_models", "a trainer has one model"});
   rows.push_back({"sleep_on_idle", "the weights are a trainer's, and can't be read again"});
+  rows.push_back({"swap_dir", "the weights are a trainer's, and what they computed is of no use to later ones"});
+  rows.push_back({"swap_dir_space", "there are no files of blocks: the weights are a trainer's"});
   return rows;
 }();
 

@@ -66,5 +66,28 @@ TEST_F(Swapping, ComesBackInsteadOfBeingComputed) {
             metric(server, "vllm:prefix_cache_queries_total") - found);
 }
 
+// What a server computed, the next one finds; nobody else writes into its folder meanwhile.
+TEST_F(Swapping, ARestartKeepsTheCache) {
+  const std::string folder = (scratch_.path() / "blocks").string();
+  const std::vector<std::string> flags = {"--swap_space", "0.01", "--swap_dir", folder, "--swap_dir_space", "0.1"};
+  std::string text;
+  {
+    Deployed server = deploy(flags);
+    text = ask_for(server, 'a').text;
+    const Outcome second = run({"deploy", "--model", (scratch_.path() / "tiny").string(), "--device", "cpu", "--port",
+                                "0", "--max_model_len", "336", "--kv_cache_memory", "200KB", "--max_num_seqs", "2",
+                                "--batch_invariant", "true", "--swap_space", "0.01", "--swap_dir", folder});
+    EXPECT_EQ(second.status, 2);
+    EXPECT_NE(second.err.find("is in use by another server of the same model"), std::string::npos) << second.err;
+    EXPECT_EQ(server.end().status, 0);
+  }
+  Deployed server = deploy(flags);
+  const Told told = ask_for(server, 'a');
+  EXPECT_GT(told.cached, 280);
+  EXPECT_EQ(told.text, text);
+  EXPECT_EQ(metric(server, "vllm:external_prefix_cache_hits_total"), told.cached);
+  EXPECT_NE(server.end().err.find("blocks of earlier runs"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tern::e2e

@@ -28,6 +28,7 @@ struct FuzzLoad {
   std::int64_t max_loras = 0;
   std::int64_t swap_blocks = 0;          // of the second tier; 0: there is none
   std::int64_t swap_places = INT64_MAX;  // that there is memory for
+  bool stored = false;                   // behind it are files, some of which are damaged
 };
 
 // A step as the device sees it, and who was taken out behind it.
@@ -46,14 +47,15 @@ struct Seen {
 };
 
 // Runs a load as an engine would, and knows beside the scheduler what must hold.
-class Fuzzer {
+class Fuzzer : private SwapStore {
  public:
   Fuzzer(const FuzzLoad& load, std::uint64_t seed, bool prepares)
       : load_(load),
         seed_(seed),
         prepares_(prepares),
         cache_(load.blocks, kBlockSize),
-        swap_(load.swap_blocks, [this] { return make_place(); }),
+        swap_(
+            load.swap_blocks, [this] { return make_place(); }, load.stored ? this : nullptr),
         scheduler_({load.seats, load.batch, load.max_loras}, cache_, load.swap_blocks > 0 ? &swap_ : nullptr),
         contents_(static_cast<std::size_t>((load.blocks + 1) * kBlockSize)) {
     for (std::int64_t id = 1; id <= load.adapters; ++id) {
@@ -75,10 +77,12 @@ class Fuzzer {
       check_order(ran);
       check_adapters();
       copy();
+      write_some();
       if (testing::Test::HasFatalFailure()) return;
       if (prepares_ && draw(7, 0)[0] % 6 != 0) (void)scheduler_.prepare();
       compute(batch);
       collect();
+      copy();
       if (draw(8, 0)[0] % 500 == 0) {
         scheduler_.reset_prefix_cache();
         for (auto& content : contents_) content.is_stale = true;
@@ -102,6 +106,7 @@ class Fuzzer {
   std::vector<Seen> steps;
   std::int64_t computed = 0, needed = 0, preemptions = 0, hits = 0, prepared = 0, shared = 0, filled = 0;
   std::int64_t swap_hits = 0, swap_tokens = 0, copies = 0, fetches = 0;
+  std::uint64_t loads = 0;  // from files
 
  private:
   // What the device holds at one place of one block: a token, and all that lies before it.
@@ -109,6 +114,14 @@ class Fuzzer {
     std::int32_t token = -1;
     std::uint64_t before = 0;
     bool is_stale = false;  // made with what was computed before the cache was reset
+    friend bool operator==(const Content& a, const Content& b) { return a.token == b.token && a.before == b.before; }
+  };
+  using Contents = std::array<Content, kBlockSize>;
+  struct Write {
+    BlockHash hash{};
+    std::int32_t place = 0;
+    Contents contents{};
+    bool is_void = false;  // forgotten meanwhile
   };
 
   [[nodiscard]] std::array<std::uint32_t, 4> draw(std::uint32_t what, std::uint32_t which) const {
@@ -242,7 +255,50 @@ class Fuzzer {
         (one.to_device ? there : here) = one.to_device ? here : there;
       }
     }
+    for (const BlockCopy& one : swap_.copies()) {
+      if (!load_.stored || one.to_device || swap_.place_of(one.hash) != one.place || files_.contains(one.hash))
+        continue;
+      swap_.pin(one.place);
+      writes_.push_back({one.hash, one.place, at_place(one.place), false});
+    }
     swap_.copied();
+  }
+
+  // Files are written some steps later: the bytes are read from the place where they were left.
+  void write_some() {
+    while (!writes_.empty() && draw(10, static_cast<std::uint32_t>(writes_.size()))[0] % 3 == 0) {
+      const Write write = writes_.front();
+      writes_.erase(writes_.begin());
+      EXPECT_EQ(at_place(write.place), write.contents) << "somebody wrote where a file is written from";
+      if (!write.is_void) files_[write.hash] = write.contents;
+      swap_.unpin(write.place);
+    }
+  }
+  [[nodiscard]] Contents at_place(std::int32_t place) const {
+    Contents out;
+    std::copy_n(swapped_.begin() + place * kBlockSize, kBlockSize, out.begin());
+    return out;
+  }
+
+  [[nodiscard]] bool has(const BlockHash& hash) const override { return files_.contains(hash); }
+  void will_load(std::span<const BlockHash> hashes) override { EXPECT_FALSE(hashes.empty()); }
+  bool load(const BlockHash& hash, std::int32_t place) override {
+    copy();
+    if (draw(11, static_cast<std::uint32_t>(++loads))[0] % 9 == 0) {
+      files_.erase(hash);
+      return false;
+    }
+    std::copy_n(files_.at(hash).begin(), kBlockSize, swapped_.begin() + place * kBlockSize);
+    return true;
+  }
+  void use(const BlockHash& /*hash*/) override {}
+  void forget(const BlockHash& hash) override {
+    files_.erase(hash);
+    for (Write& write : writes_) write.is_void = write.is_void || write.hash == hash;
+  }
+  void forget_all() override {
+    files_.clear();
+    for (Write& write : writes_) write.is_void = true;
   }
 
   [[nodiscard]] Content& content(const Sequence& sequence, std::int64_t at) {
@@ -306,7 +362,9 @@ class Fuzzer {
   SwapTier swap_;
   Scheduler scheduler_;
   std::vector<Content> contents_;
-  std::vector<Content> swapped_;                    // by place
+  std::vector<Content> swapped_;  // by place
+  std::map<BlockHash, Contents> files_;
+  std::vector<Write> writes_;
   std::map<SequenceId, const Sequence*> arrivals_;  // that have not ended
   std::vector<AdapterRef> adapters_;
   std::map<std::int32_t, std::int64_t> in_slots_;  // the adapters on the device, by slot
@@ -332,9 +390,12 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       {.swap_blocks = 1},
       {.swap_blocks = 1000, .swap_places = 9},
       {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 60, .every = 2, .swap_blocks = 400},
-      {.blocks = 40, .seats = 16, .batch = 64, .every = 2, .adapters = 5, .max_loras = 3, .swap_blocks = 64}};
+      {.blocks = 40, .seats = 16, .batch = 64, .every = 2, .adapters = 5, .max_loras = 3, .swap_blocks = 64},
+      {.swap_blocks = 3, .stored = true},
+      {.blocks = 40, .seats = 16, .batch = 64, .every = 3, .swap_blocks = 24, .stored = true}};
   for (const FuzzLoad& load : loads) {
     std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0, filled = 0, fetches = 0;
+    std::uint64_t loads = 0;
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks");
       Fuzzer plain(load, seed, false);
@@ -350,6 +411,7 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       shared += plain.shared;
       filled += plain.filled;
       fetches += plain.fetches;
+      loads += plain.loads;
       EXPECT_EQ(plain.copies, ahead.copies);
       EXPECT_LE(plain.swap_hits, plain.swap_tokens);
       steps += static_cast<std::int64_t>(plain.steps.size());
@@ -360,6 +422,7 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
     EXPECT_EQ(filled > 0, load.max_loras > 0);
     EXPECT_EQ(hits > 0, load.cached);
     EXPECT_EQ(shared > 0, load.cached);
+    EXPECT_EQ(loads > 0, load.stored);
     if (load.swap_blocks != 1) {
       EXPECT_EQ(fetches > 0, load.swap_blocks > 0) << load.swap_blocks << " blocks of the second tier";
     }

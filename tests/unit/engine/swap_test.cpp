@@ -35,10 +35,10 @@ TEST(SwapTier, TheOneThatWasUsedLongestAgoGoesFirst) {
   EXPECT_EQ(taken_copies(tier), Copies{});
   tier.keep(numbered_hash(3), 14);
   EXPECT_FALSE(tier.has(numbered_hash(2)));
-  tier.hold(numbered_hash(1));
+  EXPECT_TRUE(tier.hold(numbered_hash(1)));
   tier.keep(numbered_hash(4), 15);
   EXPECT_FALSE(tier.has(numbered_hash(3))) << "what is to be fetched went in its place";
-  tier.hold(numbered_hash(4));
+  EXPECT_TRUE(tier.hold(numbered_hash(4)));
   tier.keep(numbered_hash(5), 16);
   EXPECT_FALSE(tier.has(numbered_hash(5))) << "every place is held";
   tier.fetch(numbered_hash(1), 21);
@@ -99,20 +99,20 @@ EngineOptions crowded_engine(const models::LoadedModel& model, std::int64_t bloc
   options.max_model_len = blocks * model.store->device()->info().preferred_kv_block;
   options.numerics.needs = TERN_NEED_ROW_INVARIANT;
   options.enable_prefix_caching = true;
-  options.swap_space = swap_space;
+  options.swap.bytes = swap_space;
   return options;
 }
 // Shortens the cache to what one sequence takes.
 EngineOptions tight_engine(models::LoadedModel& model, EngineOptions options) {
   session::Runtime runtime;
-  const std::uint64_t swap_space = std::exchange(options.swap_space, 0);
+  const std::uint64_t swap_space = std::exchange(options.swap.bytes, 0);
   LLMEngine roomy(model, any_tokenizer(), options, runtime);
   const auto all = static_cast<std::uint64_t>(roomy.cache().num_blocks() + 1);
   const std::uint64_t of_blocks = roomy.cache().block_bytes() * all;
   const std::uint64_t of_seats = roomy.cache().bytes() - of_blocks;
   const std::int64_t one = options.max_model_len / roomy.cache().block_size();
   options.kv_cache_memory = of_seats + roomy.cache().block_bytes() * static_cast<std::uint64_t>(one + 1);
-  options.swap_space = swap_space;
+  options.swap.bytes = swap_space;
   return options;
 }
 
@@ -136,7 +136,7 @@ void expect_swapped_is_not(models::LoadedModel& model, const std::vector<Samplin
   options.cache_dtype = cache_dtype;
   options = tight_engine(model, options);
   LLMEngine cold(model, any_tokenizer(), options, runtime);
-  options.swap_space = kRoomy;
+  options.swap.bytes = kRoomy;
   LLMEngine warm(model, any_tokenizer(), options, runtime);
   ASSERT_NE(warm.swap_space(), nullptr);
   ASSERT_EQ(warm.cache().num_blocks(), full + 1);
