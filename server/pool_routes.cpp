@@ -8,6 +8,7 @@
 #include "server/json_body.h"
 #include "server/ollama/requests.h"
 #include "server/openai/api_error.h"
+#include "server/openapi/fragments.h"
 #include "server/openapi/openapi.h"
 #include "server/page_routes.h"
 
@@ -77,8 +78,12 @@ PoolRoutes::PoolRoutes(ModelPool& pool, const PoolServerOptions& options)
   add("GET", "/health", true, alive);
   add("GET", "/ping", true, alive);
   add("POST", "/ping", true, alive);
-  add("GET", "/v2/health/live", true, alive);
-  add("GET", "/v2/health/ready", true, alive);
+  for (const char* what : {"live", "ready"}) {
+    add("GET", what == std::string_view("live") ? "/v2/health/live" : "/v2/health/ready", true,
+        [text = cat("{\"", what, "\":true}")](const HttpRequest&, const std::string&, const Exchange& exchange) {
+          exchange->respond(200, "application/json", text);
+        });
+  }
   const auto version = [text = options.version](const HttpRequest&, const std::string&, const Exchange& exchange) {
     Json out = Json::object();
     out["version"] = text;
@@ -90,7 +95,7 @@ PoolRoutes::PoolRoutes(ModelPool& pool, const PoolServerOptions& options)
     exchange->respond(200, "text/plain; version=0.0.4; charset=utf-8", pool_.metrics());
   });
   add_models(unix_time());
-  add_openapi_route(own_, options.version);
+  add_openapi_route(own_, options.version, pool_openapi());
   add_page_routes(own_);
 }
 

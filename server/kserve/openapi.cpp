@@ -9,8 +9,11 @@ std::string_view openapi() {
       "get": {
         "summary": "200 while the engine serves", "tags": ["KServe"],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeLive"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         },
         "security": []
       }
@@ -19,8 +22,11 @@ std::string_view openapi() {
       "get": {
         "summary": "200 while the engine serves", "tags": ["KServe"],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeReady"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         },
         "security": []
       }
@@ -29,8 +35,11 @@ std::string_view openapi() {
       "get": {
         "summary": "What the server is, and the extensions that it has", "tags": ["KServe"],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeServer"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }
       }
     },
@@ -38,8 +47,11 @@ std::string_view openapi() {
       "get": {
         "summary": "What the server is, and the extensions that it has", "tags": ["KServe"],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeServer"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }
       }
     },
@@ -48,7 +60,7 @@ std::string_view openapi() {
         "summary": "The models", "tags": ["KServe"],
         "responses": {
           "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }
       }
     },
@@ -57,8 +69,11 @@ std::string_view openapi() {
         "summary": "The tensors that a model takes and gives", "tags": ["KServe"],
         "parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeModel"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }
       }
     },
@@ -67,8 +82,11 @@ std::string_view openapi() {
         "summary": "200 while the model answers", "tags": ["KServe"],
         "parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeModelReady"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }
       }
     },
@@ -78,8 +96,11 @@ std::string_view openapi() {
         "description": "KServe's request of the tensors of GET /v2/models/{model}, as JSON or as binary data behind it",
         "parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeInferred"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }
       }
     },
@@ -89,8 +110,11 @@ std::string_view openapi() {
         "description": "text_input, and sampling_parameters or parameters of its own",
         "parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KServeGenerated"}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }
       }
     },
@@ -100,8 +124,53 @@ std::string_view openapi() {
         "description": "text_input, and stream",
         "parameters": [{"name": "model", "in": "path", "required": true, "schema": {"type": "string"}}],
         "responses": {
-          "200": {"description": "The answer", "content": {"application/json": {"schema": {}}}},
-          "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
+          "200": {
+            "description": "The answer as it comes",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}, "application/json": {"schema": {}}}
+          },
+          "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
+        }
+      }
+    }
+  },
+  "components": {
+    "schemas": {
+      "KServeLive": {"type": "object", "required": ["live"], "properties": {"live": {"type": "boolean"}}},
+      "KServeReady": {"type": "object", "required": ["ready"], "properties": {"ready": {"type": "boolean"}}},
+      "KServeModelReady": {
+        "type": "object", "required": ["name", "ready"],
+        "properties": {"name": {"type": "string"}, "ready": {"type": "boolean"}}
+      },
+      "KServeServer": {
+        "type": "object", "required": ["name", "version", "extensions"],
+        "properties": {
+          "name": {"type": "string"}, "version": {"type": "string"},
+          "extensions": {"type": "array", "items": {"type": "string"}}
+        }
+      },
+      "KServeModel": {
+        "type": "object", "required": ["name", "versions", "platform", "inputs", "outputs"],
+        "properties": {
+          "name": {"type": "string"}, "versions": {"type": "array", "items": {"type": "string"}},
+          "platform": {"type": "string"}, "inputs": {"type": "array"}, "outputs": {"type": "array"}
+        }
+      },
+      "KServeInferred": {
+        "type": "object", "required": ["model_name", "outputs"],
+        "properties": {"model_name": {"type": "string"}, "outputs": {"type": "array"}}
+      },
+      "KServeGenerated": {
+        "type": "object", "required": ["model_name", "text_output"],
+        "properties": {"model_name": {"type": "string"}}
+      }
+    },
+    "responses": {
+      "KServeError": {
+        "description": "Why not, as KServe says it",
+        "content": {
+          "application/json": {
+            "schema": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
+          }
         }
       }
     }

@@ -64,12 +64,16 @@ void describe_model(const std::string& model, const Exchange& exchange) {
   exchange->respond(200, kJson, out.dump());
 }
 
-void tell_health(const ChatService& service, const Exchange& exchange) {
+// `what` is "live" or "ready".
+void tell_health(const ChatService& service, const char* what, const std::string& model, const Exchange& exchange) {
   if (const auto why = service.dead()) {
     refuse(*exchange, *why, 503);
     return;
   }
-  exchange->respond(200, kJson, "");
+  Json out = Json::object();
+  if (!model.empty()) out["name"] = model;
+  out[what] = true;
+  exchange->respond(200, kJson, out.dump());
 }
 
 void answer(ChatService& service, const ModelPath& path, const HttpRequest& request, const Exchange& exchange) {
@@ -120,7 +124,7 @@ void model_route(ChatService& service, const HttpRequest& request, const std::st
   if (path.verb.empty()) {
     describe_model(path.model, exchange);
   } else if (path.verb == "ready") {
-    tell_health(service, exchange);
+    tell_health(service, "ready", path.model, exchange);
   } else {
     answer(service, path, request, exchange);
   }
@@ -153,11 +157,14 @@ void list_models(const ChatService& service, const Exchange& exchange) {
 }  // namespace
 
 void add_routes(Router& router, ChatService& service, const std::string& version) {
-  const RouteHandler health = [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {
-    tell_health(service, exchange);
-  };
-  for (const char* path : {"/v2/health/live", "/v2/health/ready"}) {
-    router.add(Route{.method = "GET", .path = path, .handler = health, .open = true, .quick = true});
+  for (const char* what : {"live", "ready"}) {
+    router.add(
+        Route{.method = "GET",
+              .path = cat("/v2/health/", what),
+              .handler = [&service, what](const HttpRequest&, const std::string&,
+                                          const Exchange& exchange) { tell_health(service, what, "", exchange); },
+              .open = true,
+              .quick = true});
   }
   for (const char* path : {"/v2", "/v2/"}) {
     router.add("GET", path, [version](const HttpRequest&, const std::string&, const Exchange& exchange) {

@@ -6,6 +6,7 @@
 namespace tern::server {
 
 std::string_view plain_openapi();
+std::string_view pool_openapi();  // of a server of many models
 
 namespace openai {
 std::string_view openapi();

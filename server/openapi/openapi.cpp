@@ -21,7 +21,7 @@ void join(Json& whole, const Json& part) {
 
 }  // namespace
 
-std::string openapi_document(const std::string& version) {
+std::string openapi_document(const std::string& version, std::string_view more) {
   Json out = Json::object();
   out["openapi"] = "3.1.0";
   out["info"]["title"] = "tern";
@@ -35,20 +35,20 @@ std::string openapi_document(const std::string& version) {
     keys.push_back(std::move(one));
   }
   out["security"] = std::move(keys);
-  for (const auto part :
-       {plain_openapi(), openai::openapi(), anthropic::openapi(), responses::openapi(), ollama::openapi(), kserve::openapi(),
-        llamacpp::openapi()}) {
+  for (const auto part : {plain_openapi(), openai::openapi(), anthropic::openapi(), responses::openapi(),
+                          ollama::openapi(), kserve::openapi(), llamacpp::openapi()}) {
     join(out, io::parse_json(part, "openapi").value());
   }
+  if (!more.empty()) join(out, io::parse_json(more, "openapi").value());
   return out.dump();
 }
 
-void add_openapi_route(Router& router, const std::string& version) {
+void add_openapi_route(Router& router, const std::string& version, std::string_view more) {
   router.add(Route{.method = "GET",
                    .path = "/openapi.json",
                    .handler =
-                       [document = openapi_document(version)](const HttpRequest&, const std::string&,
-                                                              const std::shared_ptr<HttpExchange>& exchange) {
+                       [document = openapi_document(version, more)](const HttpRequest&, const std::string&,
+                                                                    const std::shared_ptr<HttpExchange>& exchange) {
                          exchange->respond(200, "application/json", document);
                        },
                    .quick = true});

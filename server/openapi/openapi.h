@@ -8,9 +8,9 @@
 
 namespace tern::server {
 
-// The whole document; `version` is tern's.
-[[nodiscard]] std::string openapi_document(const std::string& version);
+// The whole document; `version` is tern's, `more` a fragment (fragments.h) of what this server has beside the others.
+[[nodiscard]] std::string openapi_document(const std::string& version, std::string_view more = {});
 
-void add_openapi_route(Router& router, const std::string& version);
+void add_openapi_route(Router& router, const std::string& version, std::string_view more = {});
 
 }  // namespace tern::server

@@ -379,6 +379,9 @@ TEST_F(Deploy, ServesAFolderOfModels) {
     return out;
   };
   EXPECT_EQ(states(), "one unloaded;two unloaded;");
+  const Json paths = json_of(ask(server.port(), "GET", "/openapi.json"))["paths"];
+  for (const char* path : {"/models", "/models/load", "/models/unload"}) EXPECT_TRUE(paths.contains(path)) << path;
+  EXPECT_EQ(json_of(ask(server.port(), "GET", "/v2/health/ready"))["ready"], true);
   EXPECT_EQ(text(server, "two"), two);
   EXPECT_EQ(states(), "one unloaded;two loaded;");
   EXPECT_EQ(text(server, "one"), one);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "server/openapi/fragments.h"
 #include "tests/unit/server/tiny_server.h"
 
 namespace tern::test {
@@ -99,7 +100,7 @@ TEST(OpenApi, HasEveryRouteAndNoOther) {
 
 // No reference leads nowhere.
 TEST(OpenApi, NamesOnlyWhatItHas) {
-  const std::string text = server::openapi_document("1");
+  const std::string text = server::openapi_document("1", server::pool_openapi());
   const Json document = io::parse_json(text, "openapi").value();
   const std::string begin = "\"$ref\":\"#/components/";
   int count = 0;
