@@ -87,6 +87,26 @@ TEST_F(Swapping, ARestartKeepsTheCache) {
   EXPECT_EQ(told.text, text);
   EXPECT_EQ(metric(server, "vllm:external_prefix_cache_hits_total"), told.cached);
   EXPECT_NE(server.end().err.find("blocks of earlier runs"), std::string::npos);
+  // Other weights under the same name, and the same ones computed otherwise.
+  TinyModel other;
+  other.seed = 2;
+  write_tiny_model(scratch_.path() / "tiny", other);
+  {
+    Deployed changed = deploy(flags);
+    EXPECT_EQ(ask_for(changed, 'a').cached, 0);
+    const Outcome& ended = changed.end();
+    EXPECT_NE(ended.err.find(" 0 blocks of earlier runs"), std::string::npos) << ended.err;
+    EXPECT_NE(ended.err.find("beside it are of other models or settings"), std::string::npos) << ended.err;
+  }
+  write_tiny_model(scratch_.path() / "tiny");
+  {
+    std::vector<std::string> otherwise = flags;
+    otherwise.insert(otherwise.end(), {"--kv_cache_dtype", "int8"});
+    Deployed changed = deploy(otherwise);
+    EXPECT_EQ(ask_for(changed, 'a').cached, 0);
+  }
+  Deployed same = deploy(flags);
+  EXPECT_EQ(ask_for(same, 'a').cached, told.cached);
 }
 
 }  // namespace

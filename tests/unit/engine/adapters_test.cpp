@@ -159,6 +159,16 @@ TEST_P(Adapters, ShareNoPrefixWithEachOther) {
   EXPECT_EQ(cached_of(adapters_.back()), 0) << "files of the same name may have changed";
 }
 
+// Later servers find blocks by it: of the same pairs it's the same, whatever their name and when they were read.
+TEST_P(Adapters, AreKnownByTheirPairs) {
+  AdapterRegistry later(model_.config);
+  const std::string again = later.load({"other name", adapters_[1]->path}, std::nullopt).value()->digest;
+  EXPECT_EQ(again, adapters_[1]->digest);
+  EXPECT_EQ(again.size(), 64U);
+  EXPECT_NE(adapters_[0]->digest, adapters_[1]->digest);
+  EXPECT_NE(adapters_[1]->digest, adapters_[2]->digest);
+}
+
 TEST_P(Adapters, AreComputedAgainWhereBlocksWereGivenUp) {
   answer_ = 40;
   const auto expected = alone();
