@@ -2,9 +2,10 @@
 // same prompt in turns of some tokens, one with guesses and one without, so that what slows the machine down slows
 // both.
 //
-//   speculation MODEL THREADS TOKENS ROUNDS TEXT..   a line of JSON a TEXT, a prompt: {"speed": the share of the speed
-//   without guesses (above 1: faster), "noise": the standard error of it, "checked", "right": guesses}. The model goes
-//   on with each prompt greedily, or, where it begins with "?", with tokens that are drawn at temperature 1.
+//   speculation MODEL DRAFT THREADS TOKENS ROUNDS TEXT..   a line of JSON a TEXT, a prompt: {"speed": the share of the
+//   speed without guesses (above 1: faster), "noise": the standard error of it, "checked", "right": guesses,
+//   "tokens_per_second": with them}. DRAFT is the model that guesses, or "-": prompt lookup does. The model goes on
+//   with each prompt greedily, or, where it begins with "?", with tokens that are drawn at temperature 1.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -13,10 +14,11 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/llm.h"
-#include "session/session.h"
+#include "session/beside.h"
 
 namespace {
 
@@ -27,9 +29,10 @@ constexpr std::int64_t kTurn = 8;  // tokens
 // One engine, one answer after the other.
 class Side {
  public:
-  Side(session::Session& session, std::int64_t guesses) {
+  Side(session::Session& session, std::int64_t guesses, std::shared_ptr<session::Session> draft) {
     engine::LLMOptions options;
     options.engine.speculation = {guesses, 4, 2};
+    options.draft = std::move(draft);
     options.max_model_len = 2048;
     llm_ = engine::LLM::open(session, options).value();
   }
@@ -49,7 +52,7 @@ class Side {
     while (!llm_->engine().idle()) (void)llm_->engine().step();
   }
   [[nodiscard]] double seconds_a_token() const { return seconds_ / static_cast<double>(tokens_ - 1); }
-  [[nodiscard]] engine::LLMEngine::Guesses guesses() { return llm_->engine().guesses(); }
+  [[nodiscard]] engine::Guesses guesses() { return llm_->engine().guesses(); }
 
  private:
   std::unique_ptr<engine::LLM> llm_;
@@ -60,17 +63,20 @@ class Side {
 int run(const std::vector<std::string>& words) {
   session::SessionOptions options;
   options.model = words[1];
-  options.runtime.num_threads = std::atoi(words[2].c_str());
-  const std::int64_t tokens = std::atoll(words[3].c_str());
-  const int rounds = std::atoi(words[4].c_str());
+  options.runtime.num_threads = std::atoi(words[3].c_str());
+  const std::int64_t tokens = std::atoll(words[4].c_str());
+  const int rounds = std::atoi(words[5].c_str());
   const auto session = session::open_session(options).value();
-  Side plain(*session, 0);
-  Side guessing(*session, 5);
-  for (std::size_t i = 5; i < words.size(); ++i) {
+  std::shared_ptr<session::Session> draft;
+  if (options.model = words[2]; options.model != "-") draft = session::open_beside(*session, options).value();
+  Side plain(*session, 0, nullptr);
+  Side guessing(*session, 5, draft);
+  for (std::size_t i = 6; i < words.size(); ++i) {
     const bool draws = words[i].starts_with("?");
     const std::string prompt = words[i].substr(draws ? 1 : 0);
-    const engine::LLMEngine::Guesses before = guessing.guesses();
+    const engine::Guesses before = guessing.guesses();
     std::vector<double> ratios;
+    double seconds = 0;
     for (int round = -1; round < rounds; ++round) {  // the first makes the programs
       engine::SamplingParams params;
       params.max_new_tokens = tokens + 32;
@@ -86,6 +92,7 @@ int run(const std::vector<std::string>& words) {
         second.run_to(at);
       }
       if (round >= 0) ratios.push_back(plain.seconds_a_token() / guessing.seconds_a_token());
+      if (round >= 0) seconds += guessing.seconds_a_token();
       plain.finish();
       guessing.finish();
     }
@@ -93,11 +100,11 @@ int run(const std::vector<std::string>& words) {
     const double mean = std::accumulate(ratios.begin(), ratios.end(), 0.0) / count;
     double squares = 0;
     for (const double ratio : ratios) squares += (ratio - mean) * (ratio - mean);
-    const engine::LLMEngine::Guesses after = guessing.guesses();
-    std::printf("{\"speed\": %.4f, \"noise\": %.4f, \"checked\": %lld, \"right\": %lld}\n", mean,
-                std::sqrt(squares / std::max(1.0, count - 1) / count),
+    const engine::Guesses after = guessing.guesses();
+    std::printf("{\"speed\": %.4f, \"noise\": %.4f, \"checked\": %lld, \"right\": %lld, \"tokens_per_second\": %.1f}\n",
+                mean, std::sqrt(squares / std::max(1.0, count - 1) / count),
                 static_cast<long long>(after.checked - before.checked),
-                static_cast<long long>(after.right - before.right));
+                static_cast<long long>(after.right - before.right), count / seconds);
     std::fflush(stdout);
   }
   return 0;
@@ -106,8 +113,8 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 6) {
-    std::fputs("usage: speculation MODEL THREADS TOKENS ROUNDS TEXT...\n", stderr);
+  if (argc < 7) {
+    std::fputs("usage: speculation MODEL DRAFT THREADS TOKENS ROUNDS TEXT...\n", stderr);
     return 2;
   }
   const auto done = tern::catching([&] { return run({argv, argv + argc}); });

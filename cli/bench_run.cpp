@@ -9,6 +9,7 @@
 #include "cli/generation_flags.h"
 #include "cli/interrupt.h"
 #include "cli/session_flags.h"
+#include "cli/speculative_config.h"
 #include "engine/cache_dtype.h"
 
 namespace tern::cli {
@@ -56,6 +57,9 @@ engine::BenchmarkOptions benchmark_options(const Arguments& arguments) {
   options.new_tokens = arguments.integer("max_new_tokens");
   options.seed = static_cast<std::uint64_t>(arguments.integer("seed"));
   options.engine.cache_dtype = engine::cache_dtype_from_name(arguments.string("kv_cache_dtype"));  // none: auto
+  if (const auto config = arguments.maybe_string("speculative_config")) {
+    options.engine.speculation = read_speculative_config(*config).options;
+  }
   options.stopped = interrupted;
   return options;
 }
@@ -70,9 +74,14 @@ ComparedDevice measure_target(const Arguments& arguments, const BenchTarget& tar
   require_length(arguments, session->model.config.max_position_embeddings);
   engine::BenchmarkOptions options = benchmark_options(arguments);
   require_cache_dtype(*session, options.engine);
+  const auto draft = open_draft(arguments, *session);
   models::LoadOptions load;
   load.max_positions = longest_of_all(arguments, session->model.config, options);
   load_weights(*session, arguments, load);
+  if (draft) {
+    options.engine.max_model_len = load.max_positions;
+    engine::use_draft_model(*session, *draft, options.engine, weight_progress(arguments));
+  }
   ComparedDevice out;
   out.roofline.device = target.device;
   out.roofline.threads = target.threads > 0 ? target.threads : usable_threads();
@@ -94,6 +103,7 @@ ComparedDevice measure_target(const Arguments& arguments, const BenchTarget& tar
         std::fputs(text({rate, out.roofline.machine, out.roofline.threads, peak_memory(), target.device}).c_str(),
                    stdout);
         out.roofline.phases.push_back(rate);
+        tell_guesses(rate.guesses);
       }
       std::fflush(stdout);
     }

@@ -1,17 +1,20 @@
 #include "cli/generation_flags.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 #include "base/dtype.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "cli/data_setup.h"
 #include "cli/saved_arguments.h"
+#include "cli/session_flags.h"
+#include "cli/speculative_config.h"
 #include "engine/cache_dtype.h"
-#include "io/json.h"
+#include "engine/draft_model.h"
 #include "io/mapped_file.h"
 #include "models/adapter.h"
+#include "session/beside.h"
 
 namespace tern::cli {
 namespace {
@@ -22,47 +25,6 @@ std::string folder_with_args(const Arguments& arguments) {
   const auto& adapters = arguments.list("adapters");
   if (!adapters.empty()) return adapters[0];
   return arguments.maybe_string("model").value_or("");
-}
-
-// vLLM's keys; of the lengths that are looked up, one that is not given is the other's, both are 5.
-engine::SpeculativeOptions speculative_options(const std::string& text) {
-  constexpr const char* kMend =
-      R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
-      R"("prompt_lookup_min": 2})";
-  const auto refuse = [&](const std::string& what) {
-    return Failure(usage_error(cat("--speculative_config ", what), kMend));
-  };
-  const io::Json json = io::parse_json(text, "--speculative_config").value();
-  const auto number = [&](std::string_view key) -> std::optional<std::int64_t> {
-    const io::Json* value = json.find(key);
-    if (value == nullptr || value->is_null()) return std::nullopt;
-    if (value->is_number_integer() && value->get<std::int64_t>() >= 1 && value->get<std::int64_t>() <= 1024) {
-      return value->get<std::int64_t>();
-    }
-    throw refuse(cat("has ", key, " ", value->dump(), ", and it is an integer from 1 to 1024"));
-  };
-  constexpr std::array<std::string_view, 4> kKeys = {"method", "num_speculative_tokens", "prompt_lookup_max",
-                                                     "prompt_lookup_min"};
-  for (const auto& [key, value] : json.items()) {
-    if (std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end()) continue;
-    throw refuse(cat("has the key ", key, ", which is not known"));
-  }
-  const io::Json* method = json.find("method");
-  if (method == nullptr || *method != "ngram") {
-    throw refuse(
-        cat("has the method ", method == nullptr ? "none" : method->dump(), ", and ngram is the one there is"));
-  }
-  engine::SpeculativeOptions options;
-  const auto tokens = number("num_speculative_tokens");
-  if (!tokens) throw refuse("needs num_speculative_tokens");
-  options.num_speculative_tokens = *tokens;
-  const auto longest = number("prompt_lookup_max");
-  const auto shortest = number("prompt_lookup_min");
-  options.prompt_lookup_max = longest.value_or(shortest.value_or(5));
-  options.prompt_lookup_min = shortest.value_or(longest.value_or(5));
-  if (options.prompt_lookup_min > options.prompt_lookup_max)
-    throw refuse("has prompt_lookup_min above prompt_lookup_max");
-  return options;
 }
 
 // Every text holds the empty one: an answer would end before it began.
@@ -123,7 +85,7 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.engine.kv_cache_memory = static_cast<std::uint64_t>(arguments.maybe_integer("kv_cache_memory").value_or(0));
   options.engine.top_logprobs = arguments.maybe_integer("top_logprobs").value_or(0);
   if (const auto config = arguments.maybe_string("speculative_config")) {
-    options.engine.speculation = speculative_options(*config);
+    options.engine.speculation = read_speculative_config(*config).options;
   }
   if (arguments.has("num_beams")) options.num_beams = arguments.integer("num_beams");
   options.use_chat_template = arguments.boolean("use_chat_template");
@@ -131,6 +93,26 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   options.agent_template = arguments.maybe_string("agent_template").value_or("");
   options.image_sizes = session::image_sizes_of_environment(arguments.integer("max_pixels")).value();
   return options;
+}
+
+// Its dtype is its own, whatever the model's is made.
+std::shared_ptr<session::Session> open_draft(const Arguments& arguments, const session::Session& session) {
+  const auto text = arguments.maybe_string("speculative_config");
+  const std::string model = text ? read_speculative_config(*text).model : "";
+  if (model.empty()) return nullptr;
+  session::SessionOptions options;
+  options.model = model;
+  options.hub = hub_options(arguments);
+  options.hub.revision.clear();
+  options.activations = session_options(arguments, model).activations;
+  std::shared_ptr<session::Session> draft = session::open_beside(session, options).value();
+  engine::check_draft_model(draft->model.config, draft->text->tokenizer, session.text->tokenizer).value();
+  return draft;
+}
+
+void tell_guesses(const engine::Guesses& guesses) {
+  if (guesses.checked == 0) return;
+  log_info(cat("guessed tokens: ", guesses.right, " of ", guesses.checked, " were right"));
 }
 
 void require_cache_dtype(const session::Session& session, const engine::EngineOptions& options) {

@@ -1,6 +1,9 @@
 // From the flags of generation to what the engine takes.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "cli/flags/arguments.h"
 #include "engine/llm.h"
 
@@ -16,6 +19,13 @@ void load_training_arguments(Arguments& arguments);
 // --adapters, --max_model_len, --max_batch_size (where there are rows to answer), --kv_cache_dtype, --kv_cache_memory,
 // --top_logprobs, --speculative_config, --use_chat_template, --enable_thinking and --agent_template.
 [[nodiscard]] engine::LLMOptions llm_options(const Arguments& arguments);
+
+// The model that --speculative_config names to guess tokens, beside `session` and before weights are read; null: none.
+// Throws Failure: it isn't one for that (check_draft_model), or has no guesses to make (usage).
+[[nodiscard]] std::shared_ptr<session::Session> open_draft(const Arguments& arguments, const session::Session& session);
+
+// Whether guesses paid, in a line; none where nothing was guessed.
+void tell_guesses(const engine::Guesses& guesses);
 
 // Whether --kv_cache_dtype is for the model and its device: asked before weights are read. Throws Failure (usage).
 void require_cache_dtype(const session::Session& session, const engine::EngineOptions& options);

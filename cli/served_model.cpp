@@ -110,6 +110,7 @@ ServedModel::ServedModel(const Arguments& given, bool takes_weights)
   if (!adapters.named.empty()) options_.adapter.clear();  // requests choose
   options_.images = true;
   options_.progress = weight_progress(arguments_);
+  options_.draft = open_draft(arguments_, *session_);
   use_server_seats(arguments_, options_.engine);
 }
 ServedModel::~ServedModel() = default;

@@ -252,8 +252,7 @@ void AsyncLLMEngine::keep_stats() {
   stats.swap_queries = cache.swap_query_tokens;
   stats.swap_hits = cache.swap_hit_tokens;
   stats.preemptions = engine.num_preemptions();
-  stats.guesses_checked = engine.guesses().checked;
-  stats.guesses_right = engine.guesses().right;
+  stats.guesses = engine.guesses();
   stats.steps = steps_;
   if (engine.adapters().num_slots() > 0) {
     stats.running_adapters = engine.running_adapters();

@@ -31,8 +31,7 @@ struct EngineStats {
   std::int64_t cache_hits = 0;     // of them, found
   std::int64_t swap_queries = 0;   // of them, looked for in its second tier
   std::int64_t swap_hits = 0;      // and found there
-  std::int64_t guesses_checked = 0;
-  std::int64_t guesses_right = 0;
+  Guesses guesses;
   std::int64_t steps = 0;
   bool sleeps = false;                                       // weights and caches have been given back
   std::set<std::string> running_adapters, waiting_adapters;  // of the requests, where these choose any

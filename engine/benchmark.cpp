@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/philox.h"
+#include "engine/weight_bytes.h"
 
 namespace tern::engine {
 namespace {
@@ -22,16 +23,6 @@ double token_flops(const models::ModelConfig& config, double context, bool head)
   const double attention = 4.0 * static_cast<double>(config.num_hidden_layers * config.num_attention_heads) *
                            static_cast<double>(config.head_dim) * context;
   return 2.0 * layers + attention + (head ? 2.0 * embedding : 0.0);
-}
-
-// Bytes of weights that a step reads as they are stored: all but an embedding table of which it reads only rows.
-double weight_bytes(const models::LoadedModel& model) {
-  double bytes = 0;
-  for (const auto& spec : model.architecture->parameters(model.config)) {
-    if (spec.name == "model.embed_tokens.weight" && !model.config.tie_word_embeddings) continue;
-    bytes += static_cast<double>(total_bytes(model.store->at(spec.name).desc));
-  }
-  return bytes;
 }
 
 std::int64_t step_tokens(const BenchmarkOptions& options) { return std::max<std::int64_t>(512, options.batch); }
@@ -104,6 +95,7 @@ class Round {
     prefill.gflops = prefill_flops / prefill.seconds / 1e9;
     prefill.gbps = static_cast<double>(prefill_steps) * weight_bytes_ / prefill.seconds / 1e9;
     if (decode.tokens == 0) return {prefill};
+    decode.guesses = engine_.guesses();
     const double middle = context / static_cast<double>(decode.tokens);
     const double cache_bytes =
         2.0 * static_cast<double>(dtype_bytes(engine_.cache().dtype())) * middle *

@@ -30,6 +30,7 @@ struct PhaseRate {
   double seconds = 0;
   double gflops = 0;  // GFLOP/s of the model's products and its attention
   double gbps = 0;    // GB/s of weights, once a step, and of the keys and values that are attended to
+  Guesses guesses;    // of decode, where tokens are guessed
 
   [[nodiscard]] double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
 };

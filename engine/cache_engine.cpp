@@ -54,16 +54,26 @@ void tell_bytes(const CacheEngine& cache, const std::vector<nn::CacheSpec>& spec
                human_bytes(tokens * bytes_per_token(specs, TERN_BF16))));
 }
 
+// Of this cache and of the one beside it.
+std::uint64_t bytes_per_token(const std::vector<nn::CacheSpec>& specs, const CacheOptions& options) {
+  const std::uint64_t beside = options.beside.empty() ? 0 : bytes_per_token(options.beside, options.beside_dtype);
+  return bytes_per_token(specs, options.dtype) + beside;
+}
+
 // Blocks for sequences that the budget holds, no tensor larger than the device allocates.
-std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, tern_dtype dtype,
-                               std::int64_t block_size, std::uint64_t budget) {
-  const std::uint64_t block = bytes_per_token(specs, dtype) * static_cast<std::uint64_t>(block_size);
+std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs,
+                               const CacheOptions& options, std::int64_t block_size, std::uint64_t budget) {
+  const std::uint64_t block = bytes_per_token(specs, options) * static_cast<std::uint64_t>(block_size);
   std::uint64_t blocks = budget / std::max<std::uint64_t>(block, 1);
-  for (const nn::CacheSpec& spec : specs) {
-    const std::int64_t width = std::max(spec.key_dim, spec.value_dim);
-    const std::uint64_t part = total_bytes(make_desc(dtype, {block_size, spec.kv_heads, width}));
-    blocks = std::min(blocks, device.info().largest_allocation_bytes / std::max<std::uint64_t>(part, 1));
-  }
+  const auto fit = [&](const std::vector<nn::CacheSpec>& some, tern_dtype dtype) {
+    for (const nn::CacheSpec& spec : some) {
+      const std::int64_t width = std::max(spec.key_dim, spec.value_dim);
+      const std::uint64_t part = total_bytes(make_desc(dtype, {block_size, spec.kv_heads, width}));
+      blocks = std::min(blocks, device.info().largest_allocation_bytes / std::max<std::uint64_t>(part, 1));
+    }
+  };
+  fit(specs, options.dtype);
+  fit(options.beside, options.beside_dtype);
   const auto all = static_cast<std::int64_t>(std::min<std::uint64_t>(blocks, std::numeric_limits<std::int32_t>::max()));
   return std::max<std::int64_t>(all - kReserved, 0);
 }
@@ -71,16 +81,21 @@ std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn
 // Lowers options.max_model_len where that is asked for and needed.
 std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, CacheOptions& options,
                          std::int64_t block_size) {
+  if (options.like != nullptr) {
+    options.max_model_len = options.like->max_model_len();
+    return options.like->num_blocks();
+  }
   const std::uint64_t all = device.memory().free;
   const auto free = static_cast<double>(all - std::min(all, options.reserved));
   const std::uint64_t budget = options.memory > 0 ? options.memory : static_cast<std::uint64_t>(free * options.share);
-  const std::uint64_t seats = bytes_of_seats(specs, options, block_size);
+  std::uint64_t seats = bytes_of_seats(specs, options, block_size);
+  if (!options.beside.empty()) seats += bytes_of_seats(options.beside, options, block_size);
   const std::int64_t affordable =
-      affordable_blocks(device, specs, options.dtype, block_size, budget - std::min(budget, seats));
+      affordable_blocks(device, specs, options, block_size, budget - std::min(budget, seats));
   const std::int64_t of_one = blocks_of(options.max_model_len, block_size);
   if (affordable >= of_one) return std::min(affordable, of_one * options.max_num_seqs);
   const std::uint64_t needed =
-      seats + bytes_per_token(specs, options.dtype) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
+      seats + bytes_per_token(specs, options) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
   const bool has_states =
       std::any_of(specs.begin(), specs.end(), [](const nn::CacheSpec& spec) { return !spec.states.empty(); });
   const std::string wish =

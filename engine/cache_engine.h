@@ -16,6 +16,8 @@
 
 namespace tern::engine {
 
+class CacheEngine;
+
 struct CacheOptions {
   tern_dtype dtype = TERN_F32;
   std::int64_t max_model_len = 2048;  // tokens of one sequence
@@ -24,6 +26,11 @@ struct CacheOptions {
   std::uint64_t memory = 0;  // bytes; 0: `share` of what the device has free
   double share = 0.8;
   std::uint64_t reserved = 0;  // bytes of what is free that are for others, to whom they come later
+  // Another cache whose blocks have the same numbers (draft_model.h) shares the memory.
+  std::vector<nn::CacheSpec> beside = {};
+  tern_dtype beside_dtype = TERN_F32;
+  // Of that one: the cache whose blocks, seats and lengths it has; whatever the memory. Null: its own.
+  const CacheEngine* like = nullptr;
 };
 
 // Owns the tensors, under names that no other engine over the same store uses; they go with it. Memory is taken as it

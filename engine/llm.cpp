@@ -6,11 +6,13 @@
 #include "base/strings.h"
 #include "engine/answer_stream.h"
 #include "engine/beam_search.h"
+#include "engine/draft_model.h"
 #include "engine/prompt_encoder.h"
 #include "engine/swap_about.h"
 #include "engine/text_scorer.h"
 #include "models/saved_modules.h"
 #include "models/vision.h"
+#include "session/beside.h"
 #include "session/end_tokens.h"
 #include "session/mmproj.h"
 
@@ -102,6 +104,19 @@ LoraOptions load_named(AdapterRegistry& registry, const ServedAdapters& served) 
 
 }  // namespace
 
+void use_draft_model(const session::Session& session, session::Session& draft, EngineOptions& options,
+                     const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  if (draft.model.store == nullptr) {
+    models::LoadOptions load;
+    load.max_positions = std::min(options.max_model_len, draft.model.config.max_position_embeddings);
+    load.progress = progress;
+    session::load_beside(session, draft, load).value();
+  }
+  options.draft = &draft.model;
+  options.draft_numerics = draft.numerics;
+  options.draft_numerics.x15 = true;
+}
+
 LLM::LLM(session::Session& session, LLMOptions options)
     : session_(session), options_(std::move(options)), adapters_(session.model.config) {}
 LLM::~LLM() = default;
@@ -125,6 +140,9 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     if (const auto vocab = session.model.config.vocab_size; engine.top_logprobs > vocab) {
       throw Failure(usage_error(
           cat("--top_logprobs is ", engine.top_logprobs, ", and the model has ", vocab, " tokens"), "lower it"));
+    }
+    if (const auto* draft = options.draft.get()) {
+      check_draft_model(draft->model.config, draft->text->tokenizer, session.text->tokenizer).value();
     }
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
@@ -167,6 +185,7 @@ void LLM::read_weights() {
     options_.engine.adapters = adapter_.layers;
   }
   require_trained_head(session_, adapter_);
+  if (options_.draft) use_draft_model(session_, *options_.draft, options_.engine, options_.progress);
 }
 
 void LLM::sleep() {
@@ -176,6 +195,7 @@ void LLM::sleep() {
   pooler_.reset();
   adapter_ = {};
   session_.model.store.reset();
+  if (options_.draft) options_.draft->model.store.reset();
   session_.model.config = own_config_;
   session_.model.saved_modules_of.clear();
   sleeps_ = true;
@@ -189,6 +209,7 @@ Status LLM::wake() {
     } catch (...) {
       adapter_ = {};
       session_.model.store.reset();  // the next use tries again
+      if (options_.draft) options_.draft->model.store.reset();
       throw;
     }
     sleeps_ = false;

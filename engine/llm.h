@@ -76,6 +76,8 @@ struct LLMOptions {
   bool batch_invariant = false;     // an answer's bits don't depend on what is computed beside it
   std::filesystem::path adapter;    // a directory in PEFT's format, put over the weights for all requests; "": none
   ServedAdapters adapters;
+  // A smaller model of the same vocabulary that guesses tokens (session/beside.h, EngineOptions::speculation).
+  std::shared_ptr<session::Session> draft;
   bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
   std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
   std::string agent_template;     // how tools are written (chat/agent_template.h); "": the template's own way
@@ -115,6 +117,11 @@ struct TextScore {
   [[nodiscard]] std::optional<double> kl_divergence() const;  // mean of the comparison
   [[nodiscard]] std::optional<double> same_top() const;       // share of tokens where both find the same one likeliest
 };
+
+// Reads the weights of a draft model beside the session's, where they aren't read yet, and puts it into the options.
+// Throws Failure (data, device): as session::load_beside.
+void use_draft_model(const session::Session& session, session::Session& draft, EngineOptions& options,
+                     const std::function<void(std::uint64_t done, std::uint64_t total)>& progress);
 
 class LLM;
 

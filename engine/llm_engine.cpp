@@ -8,8 +8,10 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/cache_dtype.h"
+#include "engine/draft_model.h"
 #include "engine/known_tokens.h"
 #include "engine/non_finite_logit.h"
+#include "engine/prompt_lookup.h"
 #include "engine/stop_texts.h"
 #include "models/vision.h"
 #include "nn/linear.h"
@@ -86,14 +88,6 @@ std::uint64_t reserved_for(const ImageEncoder* images, const accel::Device& devi
   return memory.weights < free ? memory.weights : 0;
 }
 
-// Rows up to which a step with guesses costs about as much as one without: on a device that says up to where few rows
-// are best, as many.
-std::int64_t rows_of_drafts(const accel::Device& device) {
-  constexpr std::int64_t kElsewhere = 64;
-  const std::int64_t few = device.info().x15_rows;
-  return few > 0 ? few : kElsewhere;
-}
-
 bool is_one_of(std::int32_t token, const std::vector<std::int32_t>& ids) {
   return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
@@ -120,10 +114,14 @@ void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) 
           : non_finite_logit(where, drawn.logit_sum);
 }
 
-// Some of the memory is for the tower, which comes with the first image.
+// Some of the memory is for the tower, which comes with the first image, and some for a draft model's own cache.
 CacheOptions cache_beside(const ImageEncoder* images, const EngineOptions& options, const models::LoadedModel& model) {
   CacheOptions cache = cache_options(options, model);
   cache.reserved = reserved_for(images, *model.store->device());
+  if (options.draft != nullptr) {
+    cache.beside = options.draft->architecture->cache_specs(options.draft->config);
+    cache.beside_dtype = draft_cache_dtype(*options.draft, options.cache_dtype);
+  }
   return cache;
 }
 
@@ -155,7 +153,6 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       swap_(caches_prefixes_ ? make_swap_space(cache_, options_.swap) : nullptr),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool(),
                  swap_ ? &swap_->tier() : nullptr),
-      draft_rows_(std::min(rows_of_drafts(*model.store->device()), options_.max_num_batched_tokens)),
       trace_(runtime.trace()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
@@ -170,9 +167,23 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
     runner.num_lora_slots = lora_->num_slots();
   }
   runner.top_logprobs = options_.top_logprobs;
-  runner.max_drafts =
-      std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows_ - 1);  // see guess()
+  const std::int64_t draft_rows = rows_of_drafts(*model.store->device(), options_.max_num_batched_tokens);
+  runner.max_drafts = std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows - 1);
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
+  speculation_ = Speculation(proposer(runtime), options_.speculation, draft_rows, max_model_len());
+}
+
+// Null: nobody guesses.
+std::unique_ptr<Proposer> LLMEngine::proposer(session::Runtime& runtime) {
+  if (options_.speculation.num_speculative_tokens == 0) return nullptr;
+  if (options_.draft == nullptr) return std::make_unique<PromptLookup>(options_.speculation);
+  DraftModelOptions draft;
+  draft.max_num_seqs = options_.max_num_seqs;
+  draft.max_num_batched_tokens = options_.max_num_batched_tokens;
+  draft.numerics = options_.draft_numerics;
+  draft.step_cost = options_.speculation.draft_step_cost;
+  const tern_dtype dtype = draft_cache_dtype(*options_.draft, options_.cache_dtype);
+  return std::make_unique<DraftModel>(*options_.draft, model_, cache_, dtype, scheduler_, draft, runtime);
 }
 
 // The blocks that a sequence found were written to the table of another seat.
@@ -367,11 +378,7 @@ void LLMEngine::accept_rows(const ScheduledSequence& part, std::span<const Sampl
     ++right;
   }
   sequence.computed = part.begin + part.count - part.drafts + right;
-  sequence.draft_budget.learn(scheduler_.num_running(), part.drafts, right);
-  if (part.drafts == 0) return;
-  sequence.depth.learn(part.drafts, right);
-  guesses_.checked += part.drafts;
-  guesses_.right += right;
+  speculation_.learn(part, right, scheduler_.num_running());
 }
 
 // A sequence that was thrown out computes its prompt again: each token is told once.
@@ -404,24 +411,6 @@ void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>
     if (part.sequence->finish == FinishReason::none) accept_rows(part, std::span(drawn).subspan(next, rows));
     part.sequence->drafts.clear();
     next += rows;
-  }
-}
-
-// What may follow each sequence that goes on, no more than it may still have. Checking is cheap while a step is bound
-// by memory, so that rows beyond that are shared out.
-void LLMEngine::guess(const Batch& batch) {
-  if (options_.speculation.num_speculative_tokens == 0) return;
-  const std::int64_t share = draft_rows_ / scheduler_.num_running() - 1;
-  for (const ScheduledSequence& part : batch) {
-    Sequence& sequence = *part.sequence;
-    if (!part.samples || sequence.finish != FinishReason::none) continue;
-    // What a mask allows behind a guess only it can say, and it can't take a token back: no guesses.
-    if (sequence.params.mask != nullptr) continue;
-    const std::int64_t room =
-        std::min(sequence.params.max_new_tokens - sequence.generated(), max_model_len() - sequence.length()) - 1;
-    const std::int64_t most = std::min(
-        {room, share, sequence.draft_budget.most(scheduler_.num_running()), sequence.depth.next(options_.speculation)});
-    look_up(sequence.tokens, options_.speculation, most, sequence.drafts);
   }
 }
 
@@ -459,7 +448,7 @@ std::span<RequestOutput> LLMEngine::step() {
   runner_->launch(batch, scheduler_.was_prepared());
   prepare_next();
   accept_drawn(batch, runner_->wait());
-  guess(batch);
+  speculation_.guess(batch, scheduler_.num_running());
   for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);
   swap_blocks();
   return {outputs_.data(), num_outputs_};

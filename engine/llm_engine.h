@@ -15,6 +15,7 @@
 #include "engine/image_encoder.h"
 #include "engine/model_runner.h"
 #include "engine/scheduler.h"
+#include "engine/speculation.h"
 #include "engine/swap_space.h"
 #include "session/runtime.h"
 #include "tokenizer/tokenizer.h"
@@ -34,6 +35,8 @@ struct EngineOptions {
   LoraOptions lora;                               // of those that choose
   std::int64_t top_logprobs = 0;                  // the most that a request may ask for (SamplingParams::top_logprobs)
   SpeculativeOptions speculation;
+  models::LoadedModel* draft = nullptr;  // guesses tokens in the place of prompt lookup (check_draft_model)
+  nn::Numerics draft_numerics;
   std::int64_t max_image_patches = 16384;  // of one image, where the model has a vision tower
   // Reads the tower's weights where the first image comes (models::load_vision); empty: they are there, or no request
   // has images.
@@ -137,12 +140,10 @@ class LLMEngine {
     scheduler_.reset_prefix_cache();
     if (swap_ && swap_->files() != nullptr) swap_->files()->end_writing();
   }
-  // Guesses that were checked so far, and those of them that were right.
-  struct Guesses {
-    std::int64_t checked = 0;
-    std::int64_t right = 0;
-  };
-  [[nodiscard]] const Guesses& guesses() const { return guesses_; }
+  [[nodiscard]] const Guesses& guesses() const { return speculation_.guesses(); }
+  [[nodiscard]] std::int64_t draft_tokens() const {
+    return speculation_.draft_tokens();
+  }  // that a draft model computed
 
  private:
   // A request's text so far: decoded, and held back while it may still become a stop text.
@@ -162,6 +163,7 @@ class LLMEngine {
   [[nodiscard]] PrefixHashes prefix_hashes(const RequestImages& images, const RequestOptions& request,
                                            std::int64_t tokens) const;
   void swap_blocks();
+  [[nodiscard]] std::unique_ptr<Proposer> proposer(session::Runtime& runtime);
   void fill_adapter_slots();
   [[nodiscard]] bool encode_images(const Batch& batch);
   void seat_found_blocks(const Batch& batch);
@@ -170,7 +172,6 @@ class LLMEngine {
   void accept_drawn(const Batch& batch, const std::vector<SampledToken>& drawn);
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);
-  void guess(const Batch& batch);
   void prepare_next();
   [[nodiscard]] std::vector<std::int32_t> end_ids_of(const SamplingParams& params) const;
   void end_at(const Sequence& sequence, std::int32_t token, Decoding& decoding, RequestOutput& output) const;
@@ -186,10 +187,9 @@ class LLMEngine {
   bool caches_prefixes_;
   std::unique_ptr<SwapSpace> swap_;  // null: there is none
   Scheduler scheduler_;
-  std::int64_t draft_rows_;  // of a step that checks guesses, all sequences together
   std::unique_ptr<ModelRunner> runner_;
+  Speculation speculation_;
   std::map<SequenceId, Decoding> decodings_;
-  Guesses guesses_;
   accel::Trace* trace_;  // the runtime's; null: no step is traced
   std::int64_t steps_ = 0;
   std::int64_t computed_tokens_ = 0;

@@ -112,6 +112,12 @@ void Scheduler::leave(Sequence& sequence, bool ends) {
   sequence.seat = 0;
   if (sequence.adapter_slot >= 0) adapters_.give_back(sequence.adapter_slot);
   sequence.adapter_slot = -1;
+  sequence.shadow.reset();
+}
+
+bool Scheduler::reserve(Sequence& sequence, std::int64_t tokens) {
+  drop_prepared();
+  return cache_.grow(sequence.blocks, tokens);
 }
 
 std::set<std::string> Scheduler::running_adapters() const { return adapters_of(running_); }

@@ -67,6 +67,10 @@ class Scheduler {
   // Whether schedule() last gave what had been prepared.
   [[nodiscard]] bool was_prepared() const { return was_prepared_; }
 
+  // Blocks for the first `tokens` of a sequence that runs; false, and none, where too few are free. What had been
+  // prepared is taken back.
+  [[nodiscard]] bool reserve(Sequence& sequence, std::int64_t tokens);
+
   // Takes a sequence out, waiting or running, and frees its blocks; null where there is none of that id.
   [[nodiscard]] std::unique_ptr<Sequence> remove(SequenceId id);
   // Takes finished sequences out and frees their blocks. Nobody finds those of a failed one.

@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/adapter_slots.h"
+#include "engine/draft_budget.h"
 #include "engine/prefix_hash.h"
-#include "engine/prompt_lookup.h"
 #include "engine/request_images.h"
 #include "engine/sampling_params.h"
 
 namespace tern::engine {
 
 using SequenceId = std::int64_t;
+
+struct DraftShadow;
 
 enum class FinishReason { none, stop, length, aborted, failed };
 
@@ -35,8 +38,9 @@ struct Sequence {
   std::int32_t seat = 0;             // its row of the device's block tables (nn/token_inputs.h) while it runs; else 0
   std::vector<std::int32_t> drafts;  // guesses of the tokens that follow, for the next step to check
   DraftDepth depth;
-  RequestImages images;
   DraftBudget draft_budget;
+  std::shared_ptr<DraftShadow> shadow;  // what a draft model keeps of it while it runs (draft_model.h); null: nothing
+  RequestImages images;
   SamplingParams params;
   std::vector<std::int32_t> end_ids;  // tokens that end it
   FinishReason finish = FinishReason::none;

@@ -111,8 +111,16 @@ struct Metrics::Series {
       gauge("vllm:kv_cache_usage_perc", "Share of the key-value cache's blocks in use; 1 is all.");
   prometheus::Gauge& gpu_cache = gauge("vllm:gpu_cache_usage_perc", "The same, under vLLM's name of before.");
   prometheus::Gauge& preemptions = gauge("vllm:num_preemptions_total", "Sequences that gave their blocks up.");
-  prometheus::Gauge& drafts = gauge("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens that were checked.");
+  prometheus::Gauge& drafts =
+      gauge("vllm:spec_decode_num_drafts_total", "Runs of guessed tokens that were checked, of one request each.");
+  prometheus::Gauge& draft_tokens =
+      gauge("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens that were checked.");
   prometheus::Gauge& accepted = gauge("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right.");
+  prometheus::Family<prometheus::Gauge>& accepted_at =
+      BuildGauge()
+          .Name("vllm:spec_decode_num_accepted_tokens_per_pos_total")
+          .Help("Guessed tokens that were right, by their place in the run.")
+          .Register(registry);
   prometheus::Counter& prompt_tokens = counter("vllm:prompt_tokens_total", "Tokens of prompts.");
   prometheus::Counter& generated_tokens = counter("vllm:generation_tokens_total", "Tokens of answers.");
   prometheus::Gauge& queried = gauge("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.");
@@ -193,8 +201,14 @@ std::string Metrics::page(const engine::EngineStats& stats, std::int64_t max_lor
   series_->swap_queried.Set(static_cast<double>(stats.swap_queries));
   series_->swap_hits.Set(static_cast<double>(stats.swap_hits));
   series_->preemptions.Set(static_cast<double>(stats.preemptions));
-  series_->drafts.Set(static_cast<double>(stats.guesses_checked));
-  series_->accepted.Set(static_cast<double>(stats.guesses_right));
+  series_->drafts.Set(static_cast<double>(stats.guesses.drafts));
+  series_->draft_tokens.Set(static_cast<double>(stats.guesses.checked));
+  series_->accepted.Set(static_cast<double>(stats.guesses.right));
+  for (std::size_t i = 0; i < stats.guesses.right_at.size(); ++i) {
+    auto labels = series_->labels;
+    labels["position"] = std::to_string(i);
+    series_->accepted_at.Add(labels).Set(static_cast<double>(stats.guesses.right_at[i]));
+  }
   auto families = series_->registry.Collect();
   if (max_loras > 0) families.push_back(lora_info(stats, max_loras));
   return prometheus::TextSerializer().Serialize(families);

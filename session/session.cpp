@@ -11,6 +11,7 @@
 #include "models/mmproj.h"
 #include "models/new_tokens.h"
 #include "models/vision.h"
+#include "session/beside.h"
 #include "session/mmproj.h"
 #include "session/model_dtype.h"
 
@@ -90,7 +91,8 @@ std::unique_ptr<Session> open_text_of(const SessionOptions& options, const HubOp
 }
 
 // Takes the weights, or what they would be, in the place of what the config alone says.
-Status open_source(Session& session, const SessionOptions& options, checkpoint::CheckpointSource source);
+Status open_source(Session& session, const SessionOptions& options, checkpoint::CheckpointSource source,
+                   const accel::Device* beside = nullptr);
 
 bool has_weights(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -131,7 +133,22 @@ checkpoint::CheckpointSource describe_source(const std::filesystem::path& path, 
   return source;
 }
 
-Status open_source(Session& session, const SessionOptions& options, checkpoint::CheckpointSource source) {
+// How the model is kept and computed with on the device.
+void choose_dtypes(Session& session, const SessionOptions& options, const tern_device_info& device) {
+  session.quantise = options.quantise;
+  const tern_dtype own = model_dtype(session.model.config, *session.source, options.dtype);
+  session.model.dtype = run_dtype(device, own, options.dtype).value();
+  if (session.model.dtype != own) {
+    log_info(cat("the model is in ", dtype_info(own).torch, ", which ", device.name, " can't store: it runs in ",
+                 dtype_info(session.model.dtype).torch));
+  }
+  session.numerics.compute = compute_dtype(device, session.model.dtype);
+  session.numerics.activations = activation_dtype(device, options.activations).value();
+}
+
+// `beside`: the device of another session, which this one has none beside; null: its own, which it opens.
+Status open_source(Session& session, const SessionOptions& options, checkpoint::CheckpointSource source,
+                   const accel::Device* beside) {
   return catching([&] {
     session.source = std::make_shared<checkpoint::CheckpointSource>(std::move(source));
     // Once more, as some of it hangs on what tensors there are (models/text_part.h).
@@ -142,17 +159,8 @@ Status open_source(Session& session, const SessionOptions& options, checkpoint::
     if (options.label_head) models::add_label_head(session.model.config, *options.label_head).value();
     if (!positions.empty()) log_info(positions);
     if (tower && tower->file) session.model.config.vision = tower;
-    if (!session.runtime) session.runtime = open_runtime(options.runtime).value();
-    const tern_device_info& device = session.runtime->device->info();
-    session.quantise = options.quantise;
-    const tern_dtype own = model_dtype(session.model.config, *session.source, options.dtype);
-    session.model.dtype = run_dtype(device, own, options.dtype).value();
-    if (session.model.dtype != own) {
-      log_info(cat("the model is in ", dtype_info(own).torch, ", which ", device.name, " can't store: it runs in ",
-                   dtype_info(session.model.dtype).torch));
-    }
-    session.numerics.compute = compute_dtype(device, session.model.dtype);
-    session.numerics.activations = activation_dtype(device, options.activations).value();
+    if (beside == nullptr && !session.runtime) session.runtime = open_runtime(options.runtime).value();
+    choose_dtypes(session, options, beside != nullptr ? beside->info() : session.runtime->device->info());
     return Unit{};
   });
 }
@@ -181,19 +189,41 @@ Result<std::unique_ptr<Session>> open_session(const SessionOptions& options) {
   });
 }
 
-Status load_weights(Session& session, const models::LoadOptions& options) {
+Result<std::unique_ptr<Session>> open_beside(const Session& other, const SessionOptions& options) {
+  return catching([&] {
+    auto session = open_text_of(options, options.hub, Text::needed);
+    auto source = checkpoint::CheckpointSource::open(session->path).value();
+    open_source(*session, options, std::move(source), other.runtime->device.get()).value();
+    return session;
+  });
+}
+
+namespace {
+
+Status load_onto(Session& session, const accel::DevicePtr& device, const char* called,
+                 const models::LoadOptions& options) {
   return catching([&] {
     models::LoadOptions in_dtype = options;
     in_dtype.dtype = session.model.dtype;
     in_dtype.quantise = session.quantise;
-    session.model = models::load_model(session.model.config, session.source, session.runtime->device, in_dtype).value();
+    session.model = models::load_model(session.model.config, session.source, device, in_dtype).value();
     for (const std::string& note : session.model.notes) log_info(note);
-    log_info(cat("model: ", session.path.string(), ", ", session.model.config.architecture, ", ",
+    log_info(cat(called, ": ", session.path.string(), ", ", session.model.config.architecture, ", ",
                  fixed(static_cast<double>(session.model.config.num_parameters()) / 1e6, 1),
                  "M parameters, torch_dtype ", dtype_info(session.model.dtype).torch, ", products in ",
                  dtype_name(session.numerics.compute), ", activations in ", dtype_name(session.numerics.activations)));
     return Unit{};
   });
+}
+
+}  // namespace
+
+Status load_weights(Session& session, const models::LoadOptions& options) {
+  return load_onto(session, session.runtime->device, "model", options);
+}
+
+Status load_beside(const Session& other, Session& session, const models::LoadOptions& options) {
+  return load_onto(session, other.runtime->device, "draft model", options);
 }
 
 Status load_vision_weights(Session& session, const models::LoadOptions& options) {

@@ -1,7 +1,6 @@
 // tern infer: a dialogue at the terminal, one answer from a pipe, or the rows of a file.
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/strings.h"
 #include "cli/answered_rows.h"
 #include "cli/chat.h"
@@ -15,17 +14,6 @@
 #include "session/mmproj.h"
 
 namespace tern::cli {
-namespace {
-
-// --speculative_config: whether guesses paid.
-void tell_guesses(engine::LLM& llm) {
-  const auto& guesses = llm.engine().guesses();
-  if (guesses.checked == 0) return;
-  log_info(cat("guessed tokens: ", guesses.right, " of ", guesses.checked, " were right"));
-}
-
-}  // namespace
-
 int run_infer(const Arguments& given) {
   Arguments arguments = given;
   require_one_adapter(arguments);
@@ -46,6 +34,7 @@ int run_infer(const Arguments& given) {
   engine::LLMOptions options = llm_options(arguments);
   options.images = generates;
   options.progress = weight_progress(arguments);
+  options.draft = generates ? open_draft(arguments, *session) : nullptr;
   require_cache_dtype(*session, options.engine);
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();
@@ -62,7 +51,7 @@ int run_infer(const Arguments& given) {
   session::keep_bindings(llm->engine().runner().program());
   if (rows) {
     answer_rows(arguments, *llm, sampling, results);
-    tell_guesses(*llm);
+    tell_guesses(llm->engine().guesses());
     return 0;
   }
   std::optional<ResultWriter> writer;
@@ -74,7 +63,7 @@ int run_infer(const Arguments& given) {
   chat.show(arguments.list("images"));
   const bool stream = arguments.maybe_boolean("stream").value_or(isatty(STDOUT_FILENO) == 1);
   const int status = isatty(STDIN_FILENO) == 1 ? converse(chat, stream) : answer_pipe(chat, stream);
-  tell_guesses(*llm);
+  tell_guesses(llm->engine().guesses());
   return status;
 }
 

@@ -93,7 +93,8 @@ constexpr Flag kInfer[] = {
      .type = json,
      .help =
          "guess tokens from what followed the same words before, as vLLM's JSON object says: {\"method\": \"ngram\", "
-         "\"num_speculative_tokens\": 5, \"prompt_lookup_max\": 4, \"prompt_lookup_min\": 2}"},
+         "\"num_speculative_tokens\": 5, \"prompt_lookup_max\": 4, \"prompt_lookup_min\": 2}; or by a smaller model of "
+         "the same vocabulary: {\"model\": \"FOLDER\", \"num_speculative_tokens\": 5}"},
     {.name = "load_data_args",
      .type = boolean,
      .fallback = "false",
@@ -251,7 +252,7 @@ constexpr Flag kDeploy[] = {
      .fallback = "1",
      .help = "ranks that each layer is split over",
      .range = "[1,inf)"},
-    {.name = "speculative_config", .type = json, .help = "speculative decoding, as vLLM's JSON object"},
+    {.name = "speculative_config", .type = json, .help = "speculative decoding, as tern infer's JSON object"},
 };
 constexpr Flag kMerge[] = {
     {.name = "output_dir", .help = "directory or .gguf file to write to", .computed = "<adapter>-merged"},
@@ -366,6 +367,9 @@ constexpr Flag kBench[] = {
      .help = "devices to measure one after another, with a table of their ops, as in cpu opencl:0",
      .computed = "only --device",
      .effect = "one_choice_of_devices"},
+    {.name = "speculative_config",
+     .type = json,
+     .help = "guess tokens of the answer, as tern infer does; a line says how many were right"},
     {.name = "svg", .help = "SVG file to write with each device's roofline, and each phase as a point"},
 };
 constexpr Flag kConvert[] = {

@@ -178,59 +178,6 @@ TEST_F(Inference, AnAgentTemplateWritesToolsIntoTheTexts) {
             "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call><|im_end|>three<|im_end|>");
 }
 
-// Guesses are checked by what is drawn anyway: the same rows to the bit where a row's bits don't depend on what is
-// computed beside it, and elsewhere the same tokens up to one that rounding may turn.
-TEST_F(Inference, GuessedTokensChangeNoAnswer) {
-  std::string text;
-  for (int i = 0; i < 4; ++i)
-    text += "{\"query\": \"one two three one two three one two three " + std::to_string(i) + "\"}\n";
-  const auto rows = scratch_.write("repeats.jsonl", text);
-  const char* config =
-      R"({"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_max": 3, "prompt_lookup_min": 1})";
-  const auto answers = [&](const std::vector<std::string>& more, bool guess) {
-    std::vector<std::string> words = {"infer",
-                                      "--model",
-                                      path("model").string(),
-                                      "--val_dataset",
-                                      rows,
-                                      "--strict",
-                                      "--max_new_tokens",
-                                      "60",
-                                      "--max_batch_size",
-                                      "3",
-                                      "--torch_dtype",
-                                      "float32",
-                                      "--logprobs",
-                                      "--top_logprobs",
-                                      "2"};
-    words.insert(words.end(), more.begin(), more.end());
-    if (guess) words.insert(words.end(), {"--speculative_config", config});
-    const auto outcome = run(words, options_);
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    EXPECT_EQ(outcome.err.find("guessed tokens: ") != std::string::npos, guess) << outcome.err;
-    return outcome.out;
-  };
-  for (const char* temperature : {"0", "0.8"}) {
-    const std::vector<std::string> more = {"--batch_invariant", "--temperature", temperature};
-    EXPECT_EQ(answers(more, true), answers(more, false)) << temperature;
-  }
-  std::istringstream plain(answers({"--temperature", "0"}, false));
-  std::istringstream guessed(answers({"--temperature", "0"}, true));
-  std::string mine;
-  std::string other;
-  while (std::getline(plain, mine) && std::getline(guessed, other)) {
-    const io::Json a = io::parse_json(mine, "row").value();
-    const io::Json b = io::parse_json(other, "row").value();
-    const io::Json& tokens = a["logprobs"]["content"];
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i]["id"] == b["logprobs"]["content"][i]["id"]) continue;
-      const io::Json& top = tokens[i]["top_logprobs"];
-      EXPECT_LT(top[0]["logprob"].get<double>() - top[1]["logprob"].get<double>(), 1e-3) << i;
-      break;
-    }
-  }
-}
-
 // One row that is too long costs its own answer, not those of the others.
 TEST_F(Inference, ARowWithoutAnAnswerIsAResultRowWithItsError) {
   const auto rows =

@@ -10,6 +10,7 @@
 #include "base/strings.h"
 #include "engine/answer_stream.h"
 #include "io/mapped_file.h"
+#include "session/beside.h"
 #include "session/save_model.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_model.h"
@@ -83,6 +84,36 @@ class OverATinyModel : public ::testing::Test {
   test::TempDir dir_;
   std::string model_ = "model";
 };
+
+// A second model on the same device guesses, goes to sleep and wakes with the first.
+TEST_F(OverATinyModel, ADraftModelGuessesBeforeAndAfterSleep) {
+  session::SessionOptions opening;
+  opening.model = (dir_ / "model").string();
+  opening.runtime.backend_file = TERN_PLUGIN_DIR "/libtern_cpu.so";
+  opening.dtype = TERN_F32;
+  const auto session = session::open_session(opening).value();
+  LLMOptions options = seats(2);
+  options.batch_invariant = true;
+  const auto answers_of = [&](LLM& llm) {
+    std::vector<std::string> texts;
+    for (const Answer& answer : llm.chat(questions(3), tokens(40))) texts.push_back(answer.text);
+    return texts;
+  };
+  const auto plain = LLM::open(*session, options).value();
+  const auto expected = answers_of(*plain);
+  plain->drop_engine();
+  options.draft = session::open_beside(*session, opening).value();
+  EXPECT_EQ(options.draft->runtime, nullptr) << "one device is enough";
+  options.engine.speculation.num_speculative_tokens = 4;
+  options.engine.speculation.draft_step_cost = 0.1;
+  const auto guessing = LLM::open(*session, options).value();
+  EXPECT_EQ(answers_of(*guessing), expected);
+  EXPECT_GT(guessing->engine().guesses().right, 10);
+  guessing->sleep();
+  EXPECT_EQ(options.draft->model.store, nullptr) << "its weights are still held";
+  EXPECT_EQ(answers_of(*guessing), expected);
+  EXPECT_GT(guessing->engine().guesses().right, 10);
+}
 
 TEST_F(OverATinyModel, DialoguesAnsweredTogetherEqualDialoguesAnsweredAlone) {
   const auto all = questions(5);

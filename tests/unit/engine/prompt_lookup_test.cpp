@@ -29,63 +29,9 @@ TEST(PromptLookup, GoesOnAsTheLatestEqualWordsDid) {
   EXPECT_EQ(guesses({1, 2, 1, 2}, options, 0), Ids{});
 }
 
-TEST(DraftDepths, FollowWhatWasRight) {
-  const SpeculativeOptions options = {.num_speculative_tokens = 8};
-  DraftDepth depth;
-  EXPECT_EQ(depth.next(options), 1) << "many that are wrong at the beginning would cost a short answer too much";
-  for (const std::int64_t wanted : {2, 4, 8}) {
-    depth.learn(depth.next(options), depth.next(options));
-    EXPECT_EQ(depth.next(options), wanted);
-  }
-  for (const std::int64_t wanted : {4, 2, 1, 1}) {
-    depth.learn(depth.next(options), 0);
-    EXPECT_EQ(depth.next(options), wanted);
-  }
-  depth.learn(1, 1);
-  depth.learn(2, 2);
-  depth.learn(4, 3);
-  EXPECT_EQ(depth.next(options), 3);
-  depth.learn(3, 3);
-  EXPECT_EQ(depth.next(options), 6);
-  depth.learn(6, 6);
-  EXPECT_EQ(depth.next(options), 8) << "no more than was asked for";
-}
-
-// Where all guesses are wrong, what they cost by the steps that were measured (prompt_lookup.cpp) is below a fiftieth
-// of the tokens, but for the first one.
-TEST(DraftBudgets, WrongGuessesCostAShareOfTheTokens) {
-  // Of a guess beside so many sequences: how much longer the step takes, for each of them.
-  for (const auto& [sequences, lost] : {std::pair{1, 0.3}, {2, 2 * 0.3}, {3, 3 * 0.05}, {4, 4 * 0.17}, {8, 8 * 0.28}}) {
-    DraftBudget budget;
-    std::int64_t guessed = 0;
-    for (int token = 1; token <= 2000; ++token) {
-      const std::int64_t guesses = budget.most(sequences);
-      budget.learn(sequences, guesses, 0);
-      guessed += guesses;
-      ASSERT_LE(lost * static_cast<double>(guessed), lost + 0.02 * token) << sequences << " sequences, token " << token;
-    }
-    EXPECT_GT(guessed, 1) << sequences << ": a text may begin to repeat itself";
-  }
-}
-
-TEST(DraftBudgets, RightGuessesPayForMore) {
-  DraftBudget budget;
-  EXPECT_EQ(budget.most(1), 1);
-  for (int step = 0; step < 8; ++step) budget.learn(1, budget.most(1), budget.most(1));
-  EXPECT_GE(budget.most(1), 16);
-  for (int step = 0; step < 1000; ++step) budget.learn(1, 4, 4);
-  std::int64_t wrong = 0;
-  for (int step = 0; step < 10; ++step) {
-    const std::int64_t guesses = budget.most(1);
-    budget.learn(1, guesses, 0);
-    wrong += guesses;
-  }
-  EXPECT_LE(wrong, 26) << "what was earned long ago pays for no bad run";
-}
-
 struct Result {
   Drawn drawn;
-  LLMEngine::Guesses guesses;
+  Guesses guesses;
   std::map<SequenceId, std::vector<float>> logprobs;
   std::int64_t steps = 0;
   std::uint64_t cache_bytes = 0;

@@ -1,0 +1,86 @@
+// Guessed tokens change no answer, whoever guesses.
+#include <sstream>
+
+#include "inferring.h"
+#include "io/json.h"
+
+namespace tern::e2e {
+namespace {
+
+// Guesses are checked by what is drawn anyway: the same rows to the bit where a row's bits don't depend on what is
+// computed beside it, and elsewhere the same tokens up to one that rounding may turn.
+TEST_F(Inference, GuessedTokensChangeNoAnswer) {
+  std::string text;
+  for (int i = 0; i < 4; ++i)
+    text += "{\"query\": \"one two three one two three one two three " + std::to_string(i) + "\"}\n";
+  const auto rows = scratch_.write("repeats.jsonl", text);
+  const char* config =
+      R"({"method": "ngram", "num_speculative_tokens": 6, "prompt_lookup_max": 3, "prompt_lookup_min": 1})";
+  const auto answers = [&](const std::vector<std::string>& more, bool guess) {
+    std::vector<std::string> words = {"infer",
+                                      "--model",
+                                      path("model").string(),
+                                      "--val_dataset",
+                                      rows,
+                                      "--strict",
+                                      "--max_new_tokens",
+                                      "60",
+                                      "--max_batch_size",
+                                      "3",
+                                      "--torch_dtype",
+                                      "float32",
+                                      "--logprobs",
+                                      "--top_logprobs",
+                                      "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    if (guess) words.insert(words.end(), {"--speculative_config", config});
+    const auto outcome = run(words, options_);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.err.find("guessed tokens: ") != std::string::npos, guess) << outcome.err;
+    return outcome.out;
+  };
+  for (const char* temperature : {"0", "0.8"}) {
+    const std::vector<std::string> more = {"--batch_invariant", "--temperature", temperature};
+    EXPECT_EQ(answers(more, true), answers(more, false)) << temperature;
+  }
+  std::istringstream plain(answers({"--temperature", "0"}, false));
+  std::istringstream guessed(answers({"--temperature", "0"}, true));
+  std::string mine;
+  std::string other;
+  while (std::getline(plain, mine) && std::getline(guessed, other)) {
+    const io::Json a = io::parse_json(mine, "row").value();
+    const io::Json b = io::parse_json(other, "row").value();
+    const io::Json& tokens = a["logprobs"]["content"];
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (tokens[i]["id"] == b["logprobs"]["content"][i]["id"]) continue;
+      const io::Json& top = tokens[i]["top_logprobs"];
+      EXPECT_LT(top[0]["logprob"].get<double>() - top[1]["logprob"].get<double>(), 1e-3) << i;
+      break;
+    }
+  }
+}
+
+// Nor does a second model that guesses; the run says what both take, and how many were right.
+TEST_F(Inference, ADraftModelChangesNoAnswer) {
+  const std::string model = path("model").string();
+  const std::vector<std::string> words = {"infer",    "--model",          model, "--val_dataset",     rows_,
+                                          "--strict", "--max_new_tokens", "40",  "--batch_invariant", "--temperature",
+                                          "0.8"};
+  const auto plain = run(words, options_);
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  for (const char* method : {"", R"("method": "draft_model", )"}) {
+    auto more = words;
+    const std::string config =
+        std::string("{") + method + R"("model": ")" + model + R"(", "num_speculative_tokens": 3})";
+    more.insert(more.end(), {"--speculative_config", config});
+    const auto guessed = run(more, options_);
+    ASSERT_EQ(guessed.status, 0) << guessed.err;
+    EXPECT_EQ(guessed.out, plain.out);
+    EXPECT_NE(guessed.err.find("draft model: " + model), std::string::npos) << guessed.err;
+    EXPECT_NE(guessed.err.find("draft model: its weights take "), std::string::npos) << guessed.err;
+    EXPECT_NE(guessed.err.find("guessed tokens: "), std::string::npos) << guessed.err;
+  }
+}
+
+}  // namespace
+}  // namespace tern::e2e
