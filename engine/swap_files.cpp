@@ -103,9 +103,9 @@ Status SwapFiles::begin() {
                            human_bytes(file_bytes())),
                        "raise it");
   }
-  if (const Status made = io::make_directories(directory_); !made) return made;
-  if (const Status locked = lock(); !locked) return locked;
-  if (const Status told = io::replace_file(directory_ / kAboutFile, options_.about); !told) return told;
+  if (Status made = io::make_directories(directory_); !made) return made;
+  if (Status locked = lock(); !locked) return locked;
+  if (Status told = io::replace_file(directory_ / kAboutFile, options_.about); !told) return told;
   find_files();
   count_room();
   make_room();
