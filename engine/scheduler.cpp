@@ -141,6 +141,7 @@ void Scheduler::preempt_all() {
 void Scheduler::reset_prefix_cache() {
   drop_prepared();
   cache_.forget_all();
+  cache_.clear_given_out();
   if (swap_ != nullptr) swap_->forget_all();
   for (const auto& sequence : running_) sequence->published = kNothingToPublish;
 }

@@ -280,6 +280,23 @@ TEST(Swap, NobodyFindsTheBlocksOfAFailedSequence) {
   }
 }
 
+// What was given out between two steps is forgotten too.
+TEST(Swap, AResetForgetsWhatIsAboutToBeKept) {
+  for (const bool resets : {false, true}) {
+    BlockPool pool(4, 4);
+    SwapTier tier(100, [] { return true; });
+    Scheduler scheduler({4, 8}, pool, &tier);
+    std::vector<std::int32_t> blocks, others;
+    ASSERT_TRUE(pool.grow(blocks, 16));
+    pool.publish(blocks[0], numbered_hash(1));
+    pool.release(blocks);
+    ASSERT_TRUE(pool.grow(others, 16));
+    if (resets) scheduler.reset_prefix_cache();
+    (void)scheduler.schedule();
+    EXPECT_EQ(tier.has(numbered_hash(1)), !resets);
+  }
+}
+
 TEST(Swap, SaysWhatItHoldsAndRefusesWhatHoldsNothing) {
   auto model = tiny_model();
   session::Runtime runtime;
