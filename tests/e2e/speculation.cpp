@@ -1,6 +1,8 @@
 // Guessed tokens change no answer, whoever guesses.
+#include <regex>
 #include <sstream>
 
+#include "deployed.h"
 #include "inferring.h"
 #include "io/json.h"
 
@@ -80,6 +82,28 @@ TEST_F(Inference, ADraftModelChangesNoAnswer) {
     EXPECT_NE(guessed.err.find("draft model: its weights take "), std::string::npos) << guessed.err;
     EXPECT_NE(guessed.err.find("guessed tokens: "), std::string::npos) << guessed.err;
   }
+}
+
+// In deploy and bench as in infer.
+TEST_F(Inference, AServerAndABenchTellHowManyGuessesWereRight) {
+  const std::string model = path("model").string();
+  const std::string config = R"({"model": ")" + model + R"(", "num_speculative_tokens": 3})";
+  Deployed server(path("model"), {"--speculative_config", config});
+  const auto reply = server.post("/v1/completions",
+                                 R"({"prompt": "one two", "max_tokens": 20, "ignore_eos": true, "temperature": 0})");
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  const std::string page = ask(server.port(), "GET", "/metrics").body;
+  const std::regex drafts("\\nvllm:spec_decode_num_drafts_total\\{[^}]*\\} [1-9]");
+  EXPECT_TRUE(std::regex_search(page, drafts)) << page;
+  EXPECT_NE(page.find("vllm:spec_decode_num_accepted_tokens_per_pos_total{"), std::string::npos) << page;
+  EXPECT_EQ(server.end().status, 0);
+
+  std::vector<std::string> words = {"bench", "--model", model, "--prompt_length", "8", "--max_new_tokens", "20"};
+  EXPECT_EQ(run(words, options_).err.find("guessed tokens: "), std::string::npos);
+  words.insert(words.end(), {"--speculative_config", config});
+  const auto measured = run(words, options_);
+  EXPECT_EQ(measured.status, 0) << measured.err;
+  EXPECT_NE(measured.err.find("guessed tokens: "), std::string::npos) << measured.err;
 }
 
 }  // namespace
