@@ -342,6 +342,65 @@ TEST(DraftModel, OnEveryPersonality) {
   }
 }
 
+// One draft model, asked for guesses of sequences whose blocks are told.
+struct AskedAlone {
+  models::LoadedModel model = tiny_model("llama-untied");
+  session::Runtime runtime;
+  CacheEngine cache{
+      model.store, model.architecture->cache_specs(model.config), {.max_model_len = 140, .max_num_seqs = 2}};
+  Scheduler scheduler{{2, 64, 0}, cache.pool()};
+  DraftModel draft{model, model, cache, TERN_F32, scheduler, {2, 64, {}, 0.01}, runtime};
+
+  std::vector<std::int32_t> guesses(Sequence& sequence, std::int64_t most) {
+    sequence.computed = sequence.length() - 1;
+    sequence.drafts.clear();
+    const DraftWish wish{&sequence, true, most};
+    draft.propose(std::span(&wish, 1), 1);
+    return sequence.drafts;
+  }
+};
+
+Sequence sequence_in(std::vector<std::int32_t> tokens, std::vector<std::int32_t> blocks) {
+  Sequence sequence;
+  sequence.prompt_length = static_cast<std::int64_t>(tokens.size());
+  sequence.tokens = std::move(tokens);
+  sequence.blocks = std::move(blocks);
+  sequence.seat = 1;
+  sequence.params = greedy(100);
+  sequence.hashes = PrefixHashes(prefix_root("", ""), {}, 8);
+  return sequence;
+}
+
+// What was guessed wrongly is forgotten: the next guesses are those of one who never made them.
+TEST(DraftModel, TakesWrongGuessesBack) {
+  AskedAlone asked;
+  Sequence sequence = sequence_in(prompt_of(3, 20), {1, 2, 3, 4});
+  for (int turn = 0; turn < 6; ++turn) {
+    SCOPED_TRACE(turn);
+    const auto guessed = asked.guesses(sequence, 4);
+    ASSERT_EQ(guessed.size(), 4U);
+    AskedAlone other;
+    Sequence same = sequence_in(sequence.tokens, {1, 2, 3, 4});
+    EXPECT_EQ(other.guesses(same, 4), guessed);
+    for (int right = 0; right < turn % 3; ++right) sequence.tokens.push_back(guessed[static_cast<std::size_t>(right)]);
+    sequence.tokens.push_back((guessed[static_cast<std::size_t>(turn % 3)] + 1 + 7 * turn) % 150);
+  }
+}
+
+// A block that another text was begun in holds no more what stood there.
+TEST(DraftModel, TrustsNoBlockThatWasWrittenSince) {
+  AskedAlone asked;
+  const auto block = static_cast<std::int32_t>(asked.cache.block_size());
+  Sequence first = sequence_in(prompt_of(3, 2 * block + 3), {1, 2, 3, 4});
+  const auto expected = asked.guesses(first, 4);
+  Sequence second = sequence_in(prompt_of(90, block + block / 2), {3, 2, 4});
+  (void)asked.guesses(second, 4);
+  const std::int64_t before = asked.draft.computed_tokens();
+  Sequence again = sequence_in(first.tokens, {1, 2, 3, 4});
+  EXPECT_EQ(asked.guesses(again, 4), expected);
+  EXPECT_EQ(asked.draft.computed_tokens() - before, block + 3 + 3) << "only its first block was as it had been";
+}
+
 TEST(DraftModel, IsRefusedWhereItCannotGuess) {
   const auto config = [](const std::string& name) { return tiny_model(name).config; };
   const auto tokenizer = any_tokenizer();
