@@ -206,7 +206,7 @@ class Triton(unittest.TestCase):
             one.set_data_from_numpy(numpy.array([value.encode() if kind == "BYTES" else value], dtype=numbers), binary_data=binary)
             inputs.append(one)
         wished = [tritonclient.http.InferRequestedOutput(name, binary_data=binary) for name in outputs] if outputs else None
-        return self.client.infer(MODEL, inputs, outputs=wished, request_id="7", headers=self.HEADERS)
+        return self.client.infer(MODEL, inputs, outputs=wished, request_id="7", headers=dict(self.HEADERS))  # it adds to them
 
     def test_describes(self):
         self.assertTrue(self.client.is_server_live())
