@@ -86,6 +86,7 @@ DEVICE void soften(const Room& room, const Tile& tile, const Tensor& mask, const
     float p = seen ? (own == now ? 1.0f : expf(own - now)) : 0.0f;
     const float sum = warp_sum(p);
     if (lane < s.tile_keys) *weight = seen ? p : kHidden;
+    __syncwarp();  // every lane has read the peak of before
     if (lane == 0) {
       const float kept = before == now ? 1.0f : expf(before - now);
       room.peak[e] = now;
