@@ -100,6 +100,14 @@ void describe(const Sequence& sequence, RequestOutput& output) {
   output.prompt_tokens = sequence.prompt_length;
   output.generated_tokens = sequence.generated();
   output.cached_tokens = sequence.cached;
+  output.begun = sequence.begun;
+}
+
+void begin(const Batch& batch) {
+  const auto now = std::chrono::steady_clock::now();
+  for (const ScheduledSequence& part : batch) {
+    if (!part.sequence->begun) part.sequence->begun = now;
+  }
 }
 
 // Nothing can be drawn from logits that are not finite, or where no token is allowed: the request ends, the others go
@@ -445,6 +453,7 @@ std::span<RequestOutput> LLMEngine::step() {
   if (batch.empty()) return {outputs_.data(), num_outputs_};
   seat_found_blocks(batch);
   fill_adapter_slots();
+  begin(batch);
   runner_->launch(batch, scheduler_.was_prepared());
   prepare_next();
   accept_drawn(batch, runner_->wait());

@@ -1,6 +1,7 @@
 // Requests in, text out as it comes: continuous batching over one model.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -86,6 +87,7 @@ struct RequestOutput {
   std::int64_t prompt_tokens = 0;
   std::int64_t generated_tokens = 0;
   std::int64_t cached_tokens = 0;  // of the prompt, which were not computed for this request
+  std::optional<std::chrono::steady_clock::time_point> begun;  // when its first step began; before, it waited
 };
 
 // The cache of an engine with these options.

@@ -1,8 +1,10 @@
 // One request's tokens and what has been computed of them.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/adapter_slots.h"
@@ -44,6 +46,7 @@ struct Sequence {
   SamplingParams params;
   std::vector<std::int32_t> end_ids;  // tokens that end it
   FinishReason finish = FinishReason::none;
+  std::optional<std::chrono::steady_clock::time_point> begun;  // when its first step began
 
   [[nodiscard]] std::int64_t length() const { return static_cast<std::int64_t>(tokens.size()); }
   // With the guesses behind it.

@@ -56,6 +56,7 @@ std::string access_line(const AccessEntry& entry) {
   out["prompt_tokens"] = count(entry.prompt_tokens);
   out["cached_tokens"] = count(entry.cached_tokens);
   out["completion_tokens"] = count(entry.completion_tokens);
+  out["queue_time"] = seconds(entry.queue_time);
   out["time_to_first_token"] = seconds(entry.time_to_first_token);
   out["request_time"] = seconds(entry.request_time);
   out["finish_reason"] = text(entry.finish_reason);

@@ -26,6 +26,7 @@ struct AccessEntry {
   std::string model;                           // that it asked for, or would get; "": none
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   bool generates = false;                     // a prompt of it came to the engine
+  std::optional<double> queue_time;           // since its arrival, until its first step began
   std::optional<double> time_to_first_token;  // since its arrival
   double request_time = 0;                    // from its arrival to its end
   std::string finish_reason;  // "stop", "length", "tool_calls", "abort", "timeout", "error"; "": none was drawn

@@ -137,6 +137,14 @@ struct Metrics::Series {
                                                "Mean time of a request's tokens behind its first.", kBetweenTokens);
   prometheus::Histogram& whole =
       histogram("vllm:e2e_request_latency_seconds", "From a request's arrival to its end.", kWhole);
+  prometheus::Histogram& queue =
+      histogram("vllm:request_queue_time_seconds", "From a request's arrival to its first step.", kWhole);
+  prometheus::Histogram& prefill =
+      histogram("vllm:request_prefill_time_seconds", "From a request's first step to its first token.", kWhole);
+  prometheus::Histogram& decode =
+      histogram("vllm:request_decode_time_seconds", "From a request's first token to its last.", kWhole);
+  prometheus::Histogram& inference =
+      histogram("vllm:request_inference_time_seconds", "From a request's first step to its last token.", kWhole);
   prometheus::Gauge& memory = process("process_resident_memory_bytes", "Memory that the process holds, in bytes.");
   prometheus::Gauge& descriptors = process("process_open_fds", "Files and connections that the process holds open.");
   prometheus::Gauge& started = process("process_start_time_seconds", "When the process began, in seconds since 1970.");
@@ -176,6 +184,12 @@ void Metrics::count_request(const RequestTimes& times) {
   series_->answer_lengths.Observe(static_cast<double>(times.generated_tokens));
   if (times.generated_tokens > 1) {
     series_->per_token.Observe(times.from_first_to_last_token / static_cast<double>(times.generated_tokens - 1));
+  }
+  if (times.queue) series_->queue.Observe(*times.queue);
+  if (times.generated_tokens > 0) {
+    series_->prefill.Observe(times.from_first_step_to_first_token);
+    series_->decode.Observe(times.from_first_to_last_token);
+    series_->inference.Observe(times.from_first_step_to_first_token + times.from_first_to_last_token);
   }
   auto labels = series_->labels;
   labels["finished_reason"] = std::string(times.finished_reason);

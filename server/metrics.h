@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,8 @@ struct RequestTimes {
   std::int64_t generated_tokens = 0;
   double whole = 0;  // from its arrival to its end
   double from_first_to_last_token = 0;
+  std::optional<double> queue;  // from its arrival to its first step; the others are of requests that had a token
+  double from_first_step_to_first_token = 0;
 };
 
 // Any thread may call it.

@@ -97,6 +97,12 @@ void RequestRecord::found(std::int64_t cached_tokens) {
   entry_.cached_tokens += cached_tokens;
 }
 
+void RequestRecord::began(Clock::time_point first_step) {
+  const std::scoped_lock lock(mutex_);
+  const double waited = std::chrono::duration<double>(first_step - arrival_).count();
+  entry_.queue_time = std::min(entry_.queue_time.value_or(waited), waited);
+}
+
 void RequestRecord::count_token() {
   const std::scoped_lock lock(mutex_);
   if (entry_.completion_tokens++ > 0) return;

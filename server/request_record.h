@@ -37,6 +37,7 @@ class RequestRecord : public std::enable_shared_from_this<RequestRecord> {
   // Told by the service, of each of the request's prompts.
   void asks(std::string_view model, std::int64_t prompt_tokens);
   void found(std::int64_t cached_tokens);  // of a prompt, in the prefix cache
+  void began(Clock::time_point first_step);  // of a prompt: the earliest counts
   void count_token();
   void finished(std::string_view reason);  // of one answer; what went wrong outweighs what went well
 

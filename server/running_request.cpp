@@ -87,7 +87,10 @@ void RunningRequest::keep_token(Choice& choice, const engine::RequestOutput& out
   const auto now = Clock::now();
   if (choice.generated++ == 0) {
     choice.first_token = now;
-    if (options_.record != nullptr && &choice == &choices_.front()) options_.record->found(output.cached_tokens);
+    if (options_.record != nullptr && &choice == &choices_.front()) {
+      options_.record->found(output.cached_tokens);
+      if (output.begun) options_.record->began(*output.begun);
+    }
     service_.metrics().count_first_token(seconds(now - arrival_));
   } else {
     service_.metrics().count_token(seconds(now - choice.last_token));
@@ -187,8 +190,10 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   times.cached_tokens = output.cached_tokens;
   times.generated_tokens = choice.generated;
   times.whole = seconds(Clock::now() - arrival_);
+  if (output.begun) times.queue = seconds(*output.begun - arrival_);
   if (choice.generated > 0) {
     times.from_first_to_last_token = seconds(choice.last_token - choice.first_token);
+    if (output.begun) times.from_first_step_to_first_token = seconds(choice.first_token - *output.begun);
   }
   service_.metrics().count_request(times);
   AnswerEnd end;

@@ -61,6 +61,7 @@ TEST(AccessLog, TellsEachProtocolsRequests) {
       EXPECT_EQ(line["model"], "tiny");
       EXPECT_GT(line["prompt_tokens"].get<int>(), 5) << one.path;
       EXPECT_GT(line["completion_tokens"].get<int>(), 0) << one.path;
+      EXPECT_LE(line["queue_time"].get<double>(), line["time_to_first_token"].get<double>());
       EXPECT_LE(line["time_to_first_token"].get<double>(), line["request_time"].get<double>());
       EXPECT_TRUE(line["finish_reason"] == "length" || line["finish_reason"] == "stop") << line.dump();
       EXPECT_TRUE(line["client"].text().starts_with("127.0.0.1:")) << line.dump();
@@ -151,6 +152,35 @@ TEST(AccessLog, GoesOnInANewFile) {
   log->write(entry);
   EXPECT_TRUE(size_becomes(file, line.size() + 1));
   EXPECT_FALSE(server::AccessLog::open(dir / "no folder" / "log").ok());
+}
+
+// Who comes while the only seat is taken waits until it's free, and the log and the metrics say how long.
+TEST(AccessLog, TellsHowLongRequestsWaited) {
+  TinyServer::Options options = logged();
+  options.llm.engine.max_num_seqs = 1;
+  options.max_positions = 2048;
+  TinyServer server(options);
+  HttpClient first(server.port());
+  first.send(request_text("POST", "/v1/completions",
+                          R"({"prompt": "a", "ignore_eos": true, "max_tokens": 1500, "stream": true})", kKey));
+  ASSERT_TRUE(first.read_until("data: "));
+  HttpClient second(server.port());
+  const auto asked = std::chrono::steady_clock::now();
+  second.send(request_text("POST", "/v1/completions", R"({"prompt": "b", "max_tokens": 1})", kKey));
+  ASSERT_TRUE(first.read_until("[DONE]"));
+  const double waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - asked).count();
+  EXPECT_EQ(second.reply().status, 200);
+  const auto lines = server.lines(2);
+  EXPECT_LT(lines[0]["queue_time"].get<double>(), lines[0]["request_time"].get<double>() / 2);
+  EXPECT_GT(lines[1]["queue_time"].get<double>(), waited / 2);
+  const std::string page = ask(server.port(), "GET", "/metrics", "", kKey).body;
+  for (const char* part : {"queue", "prefill", "decode", "inference"}) {
+    const std::string name = cat("vllm:request_", part, "_time_seconds_");
+    EXPECT_NE(page.find(cat(name, "count{engine=\"0\",model_name=\"tiny\"} 2")), std::string::npos) << name;
+  }
+  const std::size_t sum = page.find("vllm:request_queue_time_seconds_sum");
+  ASSERT_NE(sum, std::string::npos);
+  EXPECT_GT(std::stod(page.substr(page.find('}', sum) + 1)), waited / 2);
 }
 
 // A limit of time ends each protocol's request with its own error, and nothing of it is left in the engine.
