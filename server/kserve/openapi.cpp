@@ -126,7 +126,7 @@ std::string_view openapi() {
         "responses": {
           "200": {
             "description": "The answer as it comes",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}, "application/json": {"schema": {}}}
+            "content": {"text/event-stream": {}, "application/json": {"schema": {}}}
           },
           "4XX": {"$ref": "#/components/responses/KServeError"}, "5XX": {"$ref": "#/components/responses/KServeError"}
         }

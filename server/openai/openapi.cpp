@@ -18,7 +18,7 @@ std::string_view openapi() {
             "description": "The answer, or with `\"stream\": true` its events",
             "content": {
               "application/json": {"schema": {"$ref": "#/components/schemas/ChatCompletion"}},
-              "text/event-stream": {"schema": {"type": "string"}}
+              "text/event-stream": {}
             }},
           "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
         }}},
@@ -34,7 +34,7 @@ std::string_view openapi() {
             "description": "The answer, or with `\"stream\": true` its events",
             "content": {
               "application/json": {"schema": {"$ref": "#/components/schemas/Completion"}},
-              "text/event-stream": {"schema": {"type": "string"}}
+              "text/event-stream": {}
             }},
           "4XX": {"$ref": "#/components/responses/Error"}, "5XX": {"$ref": "#/components/responses/Error"}
         }}},
