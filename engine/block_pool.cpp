@@ -1,7 +1,6 @@
 #include "engine/block_pool.h"
 
 #include <bit>
-#include <cstring>
 
 namespace tern::engine {
 
@@ -98,9 +97,7 @@ void BlockPool::share(std::int32_t block) {
 }
 
 std::size_t BlockPool::slot_of(const BlockHash& hash) const {
-  std::size_t bits = 0;
-  std::memcpy(&bits, hash.data(), sizeof bits);
-  return bits & (slots_.size() - 1);
+  return FirstBits{}(hash) & (slots_.size() - 1);
 }
 
 void BlockPool::put_behind(std::int32_t block, std::int32_t before) {

@@ -131,11 +131,15 @@ ModelRunner::Bucket ModelRunner::bucket_for(const Batch& batch) const {
   return bucket;
 }
 
+ModelRunner::Step* ModelRunner::known_step(const Bucket& bucket) {
+  const auto found = buckets_.find(bucket);
+  if (found == buckets_.end()) return nullptr;
+  found->second.used = ++uses_;
+  return found->second.step.get();
+}
+
 ModelRunner::Step& ModelRunner::step_for(const Bucket& bucket) {
-  if (const auto known = buckets_.find(bucket); known != buckets_.end()) {
-    known->second.used = ++uses_;
-    return *known->second.step;
-  }
+  if (Step* known = known_step(bucket)) return *known;
   std::shared_ptr<Step> step;
   try {
     step = build_step(bucket);
@@ -250,14 +254,8 @@ void ModelRunner::launch(const Batch& batch, bool is_prepared) {
 
 void ModelRunner::prepare(const Batch& next) {
   const Bucket bucket = bucket_for(next);
-  const auto found = buckets_.find(bucket);
-  if (found == buckets_.end() || bucket.images) {
-    prepared_ = nullptr;
-    return;
-  }
-  found->second.used = ++uses_;
-  prepared_ = found->second.step.get();
-  prepared_->fill(next);
+  prepared_ = bucket.images ? nullptr : known_step(bucket);
+  if (prepared_ != nullptr) prepared_->fill(next);
 }
 
 const std::vector<SampledToken>& ModelRunner::wait() {

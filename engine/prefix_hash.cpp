@@ -1,5 +1,6 @@
 #include "engine/prefix_hash.h"
 
+#include <cstring>
 #include <utility>
 
 #include "engine/sequence.h"
@@ -18,6 +19,12 @@ Bytes bytes_of(const T& value) {
 BlockHash hash_of_parts(std::span<const Bytes> parts) { return io::sha256(parts); }
 
 }  // namespace
+
+std::size_t FirstBits::operator()(const BlockHash& hash) const noexcept {
+  std::size_t bits = 0;
+  std::memcpy(&bits, hash.data(), sizeof bits);
+  return bits;
+}
 
 BlockHash prefix_root(std::string_view cache_salt, std::string_view adapter) {
   const std::uint64_t length = cache_salt.size();  // or "a" "bc" would be "ab" "c"

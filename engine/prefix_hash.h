@@ -15,6 +15,11 @@ namespace tern::engine {
 
 using BlockHash = std::array<std::byte, 32>;
 
+// What hash tables take of it: its first bits, which of SHA-256 are as good as any.
+struct FirstBits {
+  [[nodiscard]] std::size_t operator()(const BlockHash& hash) const noexcept;
+};
+
 struct Sequence;
 
 // The hash that a sequence's first block is chained to: sequences with another salt or another adapter share nothing.

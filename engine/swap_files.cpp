@@ -80,12 +80,6 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::size_t SwapFiles::FirstBits::operator()(const BlockHash& hash) const noexcept {
-  std::size_t bits = 0;
-  std::memcpy(&bits, hash.data(), sizeof bits);
-  return bits;
-}
-
 SwapFiles::SwapFiles(SwapFilesOptions options)
     : options_(std::move(options)),
       about_(hash_of_text(options_.about)),

@@ -64,9 +64,6 @@ class SwapFiles {
   void end_writing();
 
  private:
-  struct FirstBits {
-    std::size_t operator()(const BlockHash& hash) const noexcept;
-  };
   struct Job {
     BlockHash hash{};
     std::span<const std::byte> bytes;

@@ -1,19 +1,12 @@
 #include "engine/swap_tier.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace tern::engine {
 
 SwapTier::SwapTier(std::int64_t most, std::function<bool()> make_place, SwapStore* store)
     : most_(most), make_place_(std::move(make_place)), store_(store) {}
-
-std::size_t SwapTier::FirstBits::operator()(const BlockHash& hash) const noexcept {
-  std::size_t bits = 0;
-  std::memcpy(&bits, hash.data(), sizeof bits);
-  return bits;
-}
 
 bool SwapTier::has(const BlockHash& hash) const {
   return entries_.contains(hash) || (store_ != nullptr && store_->has(hash));

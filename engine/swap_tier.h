@@ -86,9 +86,6 @@ class SwapTier {
     bool is_held = false;
   };
   using Entries = std::list<Entry>;
-  struct FirstBits {  // of SHA-256: as good as any
-    std::size_t operator()(const BlockHash& hash) const noexcept;
-  };
   [[nodiscard]] std::optional<std::int32_t> take_place();  // none: every place is held
   void drop(const BlockHash& hash);
   Entry& enter(const BlockHash& hash, std::int32_t place);

@@ -72,18 +72,17 @@ PoolRoutes::PoolRoutes(ModelPool& pool, const PoolServerOptions& options)
   const auto add = [&](const char* method, const char* path, bool open, RouteHandler handler) {
     own_.add(Route{.method = method, .path = path, .handler = std::move(handler), .open = open, .quick = true});
   };
-  const RouteHandler alive = [](const HttpRequest&, const std::string&, const Exchange& exchange) {
-    exchange->respond(200, "application/json", "{}");
+  const auto says = [](const char* text) -> RouteHandler {
+    return [text](const HttpRequest&, const std::string&, const Exchange& exchange) {
+      exchange->respond(200, "application/json", text);
+    };
   };
+  const RouteHandler alive = says("{}");
   add("GET", "/health", true, alive);
   add("GET", "/ping", true, alive);
   add("POST", "/ping", true, alive);
-  for (const char* what : {"live", "ready"}) {
-    add("GET", what == std::string_view("live") ? "/v2/health/live" : "/v2/health/ready", true,
-        [text = cat("{\"", what, "\":true}")](const HttpRequest&, const std::string&, const Exchange& exchange) {
-          exchange->respond(200, "application/json", text);
-        });
-  }
+  add("GET", "/v2/health/live", true, says(R"({"live":true})"));
+  add("GET", "/v2/health/ready", true, says(R"({"ready":true})"));
   const auto version = [text = options.version](const HttpRequest&, const std::string&, const Exchange& exchange) {
     Json out = Json::object();
     out["version"] = text;

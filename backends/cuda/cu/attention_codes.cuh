@@ -240,3 +240,8 @@ struct Coded {
     return n / 2 * 16 + lane % 4 * 4 + n % 2 * 2;
   }
 };
+
+using Bf16OverI8 = Coded<Bf16, I8>;
+using Bf16OverE4m3 = Coded<Bf16, F8_E4M3>;
+using F16OverI8 = Coded<F16x2, I8>;
+using F16OverE4m3 = Coded<F16x2, F8_E4M3>;

@@ -2,15 +2,6 @@
 #include "backends/cuda/cu/attention_codes.cuh"
 #include "backends/cuda/cu/attention_flash.cuh"
 
-namespace {
-
-using Bf16OverI8 = Coded<Bf16, I8>;
-using Bf16OverE4m3 = Coded<Bf16, F8_E4M3>;
-using F16OverI8 = Coded<F16x2, I8>;
-using F16OverE4m3 = Coded<F16x2, F8_E4M3>;
-
-}  // namespace
-
 FLASH(bf16_i8_64, Bf16OverI8, 64, 64, 64, 4, 2, 2)
 FLASH(bf16_i8_128, Bf16OverI8, 128, 128, 64, 4, 2, 2)
 FLASH(bf16_i8_256, Bf16OverI8, 256, 256, 64, 8, 1, 1)
