@@ -96,9 +96,7 @@ void BlockPool::share(std::int32_t block) {
   if (at(block).references++ == 0) take_out(block);
 }
 
-std::size_t BlockPool::slot_of(const BlockHash& hash) const {
-  return FirstBits{}(hash) & (slots_.size() - 1);
-}
+std::size_t BlockPool::slot_of(const BlockHash& hash) const { return FirstBits{}(hash) & (slots_.size() - 1); }
 
 void BlockPool::put_behind(std::int32_t block, std::int32_t before) {
   Block& put = at(block);

@@ -111,7 +111,7 @@ class ModelRunner {
   [[nodiscard]] std::shared_ptr<Step> build_step(const Bucket& capacity);
   [[nodiscard]] std::shared_ptr<Step> larger_step(const Bucket& bucket) const;  // null: none was built
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it
-  [[nodiscard]] Step* known_step(const Bucket& bucket);  // which is used now; null: none is kept
+  [[nodiscard]] Step* known_step(const Bucket& bucket);                         // which is used now; null: none is kept
   [[nodiscard]] Step& step_for(const Bucket& bucket);
   void drop_old_steps();
   void keep_drawn(const Step& step);
