@@ -64,14 +64,15 @@ int forward(const Arguments& arguments) {
     throw Failure(usage_error(cat("--api_key would be lent to everyone who reaches --host ", options.http.host),
                               "leave it out, so that the page asks for it, or listen on 127.0.0.1"));
   }
+  // Before it answers: who sees that it does may stop it at once.
+  set_interrupt_line("");
+  install_interrupt_handler();
   const auto server = listen_on(options.http, any_port, [&](const server::HttpOptions& http) {
     server::ForwardingOptions at = options;
     at.http = http;
     return server::ForwardingServer::listen(std::move(at));
   });
   const std::string address = page_address(options.http, server->port());
-  set_interrupt_line("");
-  install_interrupt_handler();
   log_info(cat("a chat page on ", options.base_url, " is at ", address));
   open_page(arguments, address);
   wait_for_interrupt();

@@ -42,9 +42,10 @@ int run_web_ui(const Arguments& arguments) {
   const std::string folder = options.output_dir.string();
   const std::string scheme = options.http.ssl_certfile.empty() ? "http://" : "https://";
   const std::string host = is_loopback(options.http.host) ? "localhost" : options.http.host;
-  const auto server = server::WebUiServer::listen(std::move(options)).value();
+  // Before it answers: who sees that it does may stop it at once.
   set_interrupt_line("");
   install_interrupt_handler();
+  const auto server = server::WebUiServer::listen(std::move(options)).value();
   log_info(cat("the runs in ", folder, " are at ", scheme, host, ":", server->port(), "/"));
   wait_for_interrupt();
   tell_going_on(server->going_on());
