@@ -36,12 +36,64 @@ const Buckets kTokens = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1
 
 std::string joined(const std::set<std::string>& names) { return join({names.begin(), names.end()}, ","); }
 
-// vLLM's: who routes requests reads the labels; the value is when they were true.
-prometheus::MetricFamily lora_info(const engine::EngineStats& stats, std::int64_t max_loras) {
+std::vector<prometheus::ClientMetric::Label> label_list(const prometheus::Labels& labels) {
+  std::vector<prometheus::ClientMetric::Label> out;
+  for (const auto& [name, value] : labels) out.push_back({name, value});
+  return out;
+}
+
+// A counter that the engine keeps, as it stands now.
+prometheus::MetricFamily counter_family(const char* name, const char* help, const prometheus::Labels& labels,
+                                        std::int64_t value) {
   prometheus::ClientMetric now;
-  now.label = {{"max_lora", std::to_string(max_loras)},
-               {"running_lora_adapters", joined(stats.running_adapters)},
-               {"waiting_lora_adapters", joined(stats.waiting_adapters)}};
+  now.label = label_list(labels);
+  now.counter.value = static_cast<double>(value);
+  return {.name = name, .help = help, .type = prometheus::MetricType::Counter, .metric = {std::move(now)}};
+}
+
+// What the engine counts. All but the last family have one series.
+std::vector<prometheus::MetricFamily> engine_counters(const engine::EngineStats& stats,
+                                                      const prometheus::Labels& labels) {
+  std::vector<prometheus::MetricFamily> out;
+  const auto add = [&](const char* name, const char* help, std::int64_t value) {
+    out.push_back(counter_family(name, help, labels, value));
+  };
+  add("vllm:num_preemptions_total", "Sequences that gave their blocks up.", stats.preemptions);
+  add("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", stats.cache_queries);
+  add("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.", stats.cache_hits);
+  add("vllm:external_prefix_cache_queries_total", "Prompt tokens looked for in the cache's second tier (--swap_space).",
+      stats.swap_queries);
+  add("vllm:external_prefix_cache_hits_total", "Prompt tokens found in the cache's second tier.", stats.swap_hits);
+  const engine::Guesses& guesses = stats.guesses;
+  add("vllm:spec_decode_num_drafts_total", "Runs of guessed tokens that were checked, of one request each.",
+      guesses.drafts);
+  add("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens that were checked.", guesses.checked);
+  add("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right.", guesses.right);
+  prometheus::MetricFamily by_place;
+  for (std::size_t i = 0; i < guesses.right_at.size(); ++i) {
+    auto with_place = labels;
+    with_place["position"] = std::to_string(i);
+    auto one =
+        counter_family("vllm:spec_decode_num_accepted_tokens_per_pos_total",
+                       "Guessed tokens that were right, by their place in the run.", with_place, guesses.right_at[i]);
+    if (i == 0) {
+      by_place = std::move(one);
+    } else {
+      by_place.metric.push_back(std::move(one.metric.front()));
+    }
+  }
+  if (!by_place.metric.empty()) out.push_back(std::move(by_place));
+  return out;
+}
+
+// vLLM's: who routes requests reads the labels; the value is when they were true.
+prometheus::MetricFamily lora_info(const engine::EngineStats& stats, prometheus::Labels labels,
+                                   std::int64_t max_loras) {
+  labels["max_lora"] = std::to_string(max_loras);
+  labels["running_lora_adapters"] = joined(stats.running_adapters);
+  labels["waiting_lora_adapters"] = joined(stats.waiting_adapters);
+  prometheus::ClientMetric now;
+  now.label = label_list(labels);
   now.gauge.value = static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                             std::chrono::system_clock::now().time_since_epoch())
                                             .count()) /
@@ -110,25 +162,8 @@ struct Metrics::Series {
   prometheus::Gauge& cache =
       gauge("vllm:kv_cache_usage_perc", "Share of the key-value cache's blocks in use; 1 is all.");
   prometheus::Gauge& gpu_cache = gauge("vllm:gpu_cache_usage_perc", "The same, under vLLM's name of before.");
-  prometheus::Gauge& preemptions = gauge("vllm:num_preemptions_total", "Sequences that gave their blocks up.");
-  prometheus::Gauge& drafts =
-      gauge("vllm:spec_decode_num_drafts_total", "Runs of guessed tokens that were checked, of one request each.");
-  prometheus::Gauge& draft_tokens =
-      gauge("vllm:spec_decode_num_draft_tokens_total", "Guessed tokens that were checked.");
-  prometheus::Gauge& accepted = gauge("vllm:spec_decode_num_accepted_tokens_total", "Guessed tokens that were right.");
-  prometheus::Family<prometheus::Gauge>& accepted_at =
-      BuildGauge()
-          .Name("vllm:spec_decode_num_accepted_tokens_per_pos_total")
-          .Help("Guessed tokens that were right, by their place in the run.")
-          .Register(registry);
   prometheus::Counter& prompt_tokens = counter("vllm:prompt_tokens_total", "Tokens of prompts.");
   prometheus::Counter& generated_tokens = counter("vllm:generation_tokens_total", "Tokens of answers.");
-  prometheus::Gauge& queried = gauge("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.");
-  prometheus::Gauge& hits = gauge("vllm:prefix_cache_hits_total", "Prompt tokens found in the cache.");
-  prometheus::Gauge& swap_queried = gauge("vllm:external_prefix_cache_queries_total",
-                                          "Prompt tokens looked for in the cache's second tier (--swap_space).");
-  prometheus::Gauge& swap_hits =
-      gauge("vllm:external_prefix_cache_hits_total", "Prompt tokens found in the cache's second tier.");
   prometheus::Histogram& first_token =
       histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.", kFirstToken);
   prometheus::Histogram& between =
@@ -158,7 +193,7 @@ struct Metrics::Series {
 
 Metrics::Metrics(const std::string& model_name, std::map<std::string, std::string> cache)
     : series_(std::make_unique<Series>(model_name)) {
-  cache["engine"] = "0";
+  cache.insert(series_->labels.begin(), series_->labels.end());
   prometheus::Gauge& config = BuildGauge()
                                   .Name("vllm:cache_config_info")
                                   .Help("How the key-value cache is made.")
@@ -210,21 +245,9 @@ std::string Metrics::page(const engine::EngineStats& stats, std::int64_t max_lor
   series_->memory.Set(process.resident_bytes);
   series_->descriptors.Set(process.open_files);
   series_->started.Set(series_->start_time);
-  series_->queried.Set(static_cast<double>(stats.cache_queries));
-  series_->hits.Set(static_cast<double>(stats.cache_hits));
-  series_->swap_queried.Set(static_cast<double>(stats.swap_queries));
-  series_->swap_hits.Set(static_cast<double>(stats.swap_hits));
-  series_->preemptions.Set(static_cast<double>(stats.preemptions));
-  series_->drafts.Set(static_cast<double>(stats.guesses.drafts));
-  series_->draft_tokens.Set(static_cast<double>(stats.guesses.checked));
-  series_->accepted.Set(static_cast<double>(stats.guesses.right));
-  for (std::size_t i = 0; i < stats.guesses.right_at.size(); ++i) {
-    auto labels = series_->labels;
-    labels["position"] = std::to_string(i);
-    series_->accepted_at.Add(labels).Set(static_cast<double>(stats.guesses.right_at[i]));
-  }
   auto families = series_->registry.Collect();
-  if (max_loras > 0) families.push_back(lora_info(stats, max_loras));
+  for (auto& family : engine_counters(stats, series_->labels)) families.push_back(std::move(family));
+  if (max_loras > 0) families.push_back(lora_info(stats, series_->labels, max_loras));
   return prometheus::TextSerializer().Serialize(families);
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -224,32 +226,67 @@ void ModelPool::run(Job&& job) {
   model->answer(std::move(job.request), std::move(exchange));
 }
 
+namespace {
+
+// A family's lines as they are joined: each series once, in the order in which they came.
+class JoinedFamily {
+ public:
+  void head(std::string_view line) {
+    if (line.starts_with("# TYPE ")) counts_ = line.ends_with(" counter");
+    heading_ += cat(line, "\n");
+  }
+  [[nodiscard]] bool has_heading() const { return !heading_.empty(); }
+
+  // What two registries have under the same labels is of the whole process: counts add up, and a state is told once.
+  void add(std::string_view line) {
+    const std::size_t space = line.rfind(' ');  // label values may have spaces
+    const std::string series(line.substr(0, space));
+    const std::string value(line.substr(std::min(line.size(), space + 1)));
+    const auto [found, is_new] = places_.emplace(series, samples_.size());
+    if (is_new) {
+      samples_.emplace_back(series, value);
+      return;
+    }
+    std::string& kept = samples_[found->second].second;
+    kept = counts_ ? cat(std::strtod(kept.c_str(), nullptr) + std::strtod(value.c_str(), nullptr)) : value;
+  }
+
+  [[nodiscard]] std::string text() const {
+    std::string out = heading_;
+    for (const auto& [series, value] : samples_) out += cat(series, " ", value, "\n");
+    return out;
+  }
+
+ private:
+  std::string heading_;
+  bool counts_ = false;
+  std::vector<std::pair<std::string, std::string>> samples_;
+  std::map<std::string, std::size_t> places_;
+};
+
+}  // namespace
+
 std::string joined_metrics(const std::vector<std::string>& pages) {
-  struct Family {
-    std::string heading, samples;
-  };
-  std::map<std::string, Family> families;
+  std::map<std::string, JoinedFamily> families;
   for (const std::string& page : pages) {
-    std::map<std::string, std::string> headings;
-    Family* current = nullptr;
-    std::string name;
+    JoinedFamily* current = nullptr;
+    std::set<std::string> headed;  // by an earlier page
+    for (const auto& [name, family] : families) {
+      if (family.has_heading()) headed.insert(name);
+    }
     for (const std::string_view line : split(page, '\n')) {
-      if (line.empty()) continue;
       if (line.starts_with("# ")) {
         const std::string_view rest = line.substr(line.find(' ', 2) + 1);
-        name = rest.substr(0, rest.find(' '));
+        const std::string name(rest.substr(0, rest.find(' ')));
         current = &families[name];
-        headings[name] += cat(line, "\n");
-      } else if (current != nullptr) {
-        current->samples += cat(line, "\n");
+        if (!headed.contains(name)) current->head(line);
+      } else if (!line.empty() && current != nullptr) {
+        current->add(line);
       }
-    }
-    for (const auto& [family, heading] : headings) {
-      if (families[family].heading.empty()) families[family].heading = heading;
     }
   }
   std::string out;
-  for (const auto& [name, family] : families) out += family.heading + family.samples;
+  for (const auto& [name, family] : families) out += family.text();
   return out;
 }
 

@@ -112,7 +112,8 @@ class ModelPool {
   std::thread thread_;
 };
 
-// Pages of several registries as one: each family's samples together, below its one heading.
+// Pages of several registries as one: each family's samples together, below its one heading. A series that several of
+// them have is there once: a counter's values add up, and of another the last one is told.
 [[nodiscard]] std::string joined_metrics(const std::vector<std::string>& pages);
 
 }  // namespace tern::server

@@ -441,7 +441,7 @@ TEST_F(Deploy, LoadsAndUnloadsAdapters) {
   EXPECT_EQ(told("/v1/load_lora_adapter", R"({"lora_name": "tiny", "lora_path": ")" + ready + R"("})").status, 400);
   EXPECT_EQ(asked("other"), 200);
   const std::string page = ask(server.port(), "GET", "/metrics").body;
-  EXPECT_NE(page.find("vllm:lora_requests_info{max_lora=\"4\""), std::string::npos) << page;
+  EXPECT_NE(page.find("vllm:lora_requests_info{engine=\"0\",max_lora=\"4\""), std::string::npos) << page;
   EXPECT_EQ(told("/v1/unload_lora_adapter", R"({"lora_name": "other"})").status, 200);
   EXPECT_EQ(told("/v1/unload_lora_adapter", R"({"lora_name": "other"})").status, 404);
   EXPECT_EQ(asked("other"), 404);

@@ -1,11 +1,13 @@
-// docs/deploy.md and examples/deploy: each command serves, each request is answered, each file's flags are flags, and the
-// metrics that others read are there.
+// docs/deploy.md and examples/deploy: each command serves, each request is answered, each file's flags are flags, and
+// the metrics that others read are there.
 #include <fstream>
+#include <optional>
 #include <regex>
 #include <sstream>
 
 #include "deployed.h"
 #include "page.h"
+#include "tests/support/exposition.h"
 
 namespace tern::e2e {
 namespace {
@@ -20,12 +22,13 @@ std::string text_of(const std::filesystem::path& file) {
 const std::filesystem::path kSource = TERN_SOURCE_DIR;
 
 TEST(DeployPage, CommandsServe) {
-  run_page("docs/deploy.md", 4, std::string(R"(
+  run_page("docs/deploy.md", 4,
+           std::string(R"(
 export HOME=$PWD
 for name in maths style; do
   test -d output/$name || command env PATH=")") +
-                                    std::filesystem::path(TERN_PROGRAM).parent_path().string() +
-                                    R"(:$PATH" tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl#16 \
+               std::filesystem::path(TERN_PROGRAM).parent_path().string() +
+               R"(:$PATH" tern sft --model smollm2-135m --dataset examples/gsm8k/train.jsonl#16 \
     --max_steps 4 --per_device_train_batch_size 4 --output_dir output/$name --add_version false --device cpu
 done
 mkdir -p models
@@ -85,6 +88,37 @@ TEST(DeployPage, MetricsOfEndpointPickersAreThere) {
     }
   }
   EXPECT_GE(named, 10);
+}
+
+// The whole page is what Prometheus reads, of one model and of several, and what is counted never falls.
+TEST(DeployPage, MetricsAreAnExposition) {
+  const Scratch scratch;
+  for (const char* name : {"one", "two"}) write_tiny_model(scratch.path() / "models" / name);
+  const std::vector<std::string> several = {"--models", (scratch.path() / "models").string(), "--max_loaded_models",
+                                            "2"};
+  for (const auto& [model, flags] :
+       {std::pair{scratch.path() / "models/one", std::vector<std::string>{"--enable_lora", "true"}},
+        {std::filesystem::path(), several}}) {
+    Deployed server(model, flags);
+    std::optional<test::Exposition> before;
+    for (int turn = 0; turn < 2; ++turn) {
+      for (const char* name : {"one", "two"}) {
+        const std::string body =
+            std::string(R"({"max_tokens": 3, "prompt": "aaaaaaaaaaaaaaaaaaaaaaaaaaaa", "model": ")") + name + "\"}";
+        EXPECT_EQ(server.post("/v1/completions", body).status, name == std::string("one") || model.empty() ? 200 : 404);
+      }
+      const HttpReply reply = ask(server.port(), "GET", "/metrics");
+      EXPECT_EQ(reply.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+      const auto page = test::read_exposition(reply.body);
+      for (const std::string& error : page.errors) ADD_FAILURE() << error;
+      EXPECT_GE(page.families.size(), 25U);
+      EXPECT_EQ(page.families.at("vllm:generation_tokens_total").samples.size(), model.empty() ? 2U : 1U);
+      if (before) {
+        for (const std::string& series : test::counters_that_fell(*before, page)) ADD_FAILURE() << series << " fell";
+      }
+      before = page;
+    }
+  }
 }
 
 // The service's flags and those in the manifest are the same, and tern takes them.

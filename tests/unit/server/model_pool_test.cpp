@@ -202,5 +202,14 @@ TEST(JoinedMetrics, HaveEachFamilyOnce) {
             "# HELP a A.\n# TYPE a gauge\na{m=\"1\"} 1\na{m=\"2\"} 3\n# HELP b B.\nb 2\n");
 }
 
+// Answers are counted by route alone, and the process has one memory: Prometheus drops a series that comes twice.
+TEST(JoinedMetrics, HaveEachSeriesOnce) {
+  const auto page = [](const std::string& count, const std::string& state) {
+    return "# HELP n_total N.\n# TYPE n_total counter\nn_total{r=\"a b\"} " + count +
+           "\n# HELP s S.\n# TYPE s gauge\ns " + state + "\n";
+  };
+  EXPECT_EQ(joined_metrics({page("2", "5"), page("3000000", "7")}), page("3000002", "7"));
+}
+
 }  // namespace
 }  // namespace tern::server
