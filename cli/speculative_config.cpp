@@ -19,13 +19,23 @@ Failure refuse(const std::string& what) {
                   R"("prompt_lookup_min": 2} or {"model": "FOLDER", "num_speculative_tokens": 5})"));
 }
 
-std::optional<std::int64_t> number(const io::Json& json, std::string_view key) {
+std::optional<std::int64_t> number(const io::Json& json, std::string_view key, std::int64_t least = 1,
+                                   std::int64_t most = 1024) {
   const io::Json* value = json.find(key);
   if (value == nullptr || value->is_null()) return std::nullopt;
-  if (value->is_number_integer() && value->get<std::int64_t>() >= 1 && value->get<std::int64_t>() <= 1024) {
+  if (value->is_number_integer() && value->get<std::int64_t>() >= least && value->get<std::int64_t>() <= most) {
     return value->get<std::int64_t>();
   }
-  throw refuse(cat("has ", key, " ", value->dump(), ", and it is an integer from 1 to 1024"));
+  throw refuse(cat("has ", key, " ", value->dump(), ", and it is an integer from ", least, " to ", most));
+}
+
+std::optional<double> real(const io::Json& json, std::string_view key, std::int64_t most) {
+  const io::Json* value = json.find(key);
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  if (value->is_number() && value->get<double>() >= 0 && value->get<double>() <= static_cast<double>(most)) {
+    return value->get<double>();
+  }
+  throw refuse(cat("has ", key, " ", value->dump(), ", and it is a number from 0 to ", most));
 }
 
 std::string text_of(const io::Json& json, std::string_view key) {
@@ -35,34 +45,63 @@ std::string text_of(const io::Json& json, std::string_view key) {
   throw refuse(cat("has ", key, " ", value->dump(), ", and it is a text"));
 }
 
+struct Method {
+  std::string_view name;
+  std::vector<std::string_view> keys;  // beside the method and the number of tokens
+};
+
+const std::vector<Method>& methods() {
+  static const std::vector<Method> all = {{"ngram", {"prompt_lookup_max", "prompt_lookup_min"}},
+                                          {"draft_model", {"model"}},
+                                          {"suffix",
+                                           {"suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests",
+                                            "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob"}}};
+  return all;
+}
+
 void require_keys(const io::Json& json, const std::string& method) {
-  const bool looks_up = method == "ngram";
-  const std::vector<std::string_view> known =
-      looks_up
-          ? std::vector<std::string_view>{"method", "num_speculative_tokens", "prompt_lookup_max", "prompt_lookup_min"}
-          : std::vector<std::string_view>{"method", "num_speculative_tokens", "model"};
+  const auto known =
+      std::ranges::find_if(methods(), [&](const Method& one) { return std::string_view(method) == one.name; });
+  if (known == methods().end()) {
+    throw refuse(cat("has the method ", method.empty() ? "none" : cat("\"", method, "\""),
+                     ", and ngram, draft_model and suffix are those there are"));
+  }
   for (const auto& [key, value] : json.items()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    if (key == "method" || key == "num_speculative_tokens") continue;
+    if (std::find(known->keys.begin(), known->keys.end(), key) != known->keys.end()) continue;
     throw refuse(cat("has the key ", key, ", which the method ", method, " does not know"));
   }
 }
 
+engine::SuffixOptions read_suffix(const io::Json& json) {
+  constexpr std::int64_t kMostRequests = 1'000'000'000;
+  engine::SuffixOptions out;
+  const auto depth = number(json, "suffix_decoding_max_tree_depth");
+  const auto requests = number(json, "suffix_decoding_max_cached_requests", 0, kMostRequests);
+  out.max_tree_depth = depth.value_or(out.max_tree_depth);
+  out.max_cached_requests = requests.value_or(out.max_cached_requests);
+  out.max_spec_factor = real(json, "suffix_decoding_max_spec_factor", 1024).value_or(out.max_spec_factor);
+  out.min_token_prob = real(json, "suffix_decoding_min_token_prob", 1).value_or(out.min_token_prob);
+  return out;
+}
+
 }  // namespace
 
-// Of the lengths that are looked up, one that is not given is the other's, both are 5.
+// Of the lengths that are looked up, one that is not given is the other's, both are 5. Suffix decoding guesses as many
+// tokens as its tree is deep where nothing else is said, as in vLLM.
 SpeculativeConfig read_speculative_config(const std::string& text) {
   const io::Json json = io::parse_json(text, "--speculative_config").value();
   SpeculativeConfig config;
   std::string method = text_of(json, "method");
   config.model = text_of(json, "model");
   if (method.empty() && !config.model.empty()) method = "draft_model";
-  if (method != "ngram" && method != "draft_model") {
-    throw refuse(cat("has the method ", method.empty() ? "none" : cat("\"", method, "\""),
-                     ", and ngram and draft_model are those there are"));
-  }
   require_keys(json, method);
   if (method == "draft_model" && config.model.empty()) throw refuse("needs the model that guesses");
-  const auto tokens = number(json, "num_speculative_tokens");
+  auto tokens = number(json, "num_speculative_tokens");
+  if (method == "suffix") {
+    config.options.suffix = read_suffix(json);
+    if (!tokens) tokens = config.options.suffix->max_tree_depth;
+  }
   if (!tokens) throw refuse("needs num_speculative_tokens");
   config.options.num_speculative_tokens = *tokens;
   const auto longest = number(json, "prompt_lookup_max");

@@ -9,7 +9,7 @@ namespace tern::cli {
 
 struct SpeculativeConfig {
   engine::SpeculativeOptions options;
-  std::string model;  // that guesses; "": prompt lookup does
+  std::string model;  // that guesses; "": what was written before does
 };
 
 // Throws Failure (usage): a key or method that isn't known, or a value that isn't one of its key.

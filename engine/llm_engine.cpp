@@ -13,6 +13,7 @@
 #include "engine/non_finite_logit.h"
 #include "engine/prompt_lookup.h"
 #include "engine/stop_texts.h"
+#include "engine/suffix_decoding.h"
 #include "models/vision.h"
 #include "nn/linear.h"
 #include "session/model_dtype.h"
@@ -184,6 +185,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
 // Null: nobody guesses.
 std::unique_ptr<Proposer> LLMEngine::proposer(session::Runtime& runtime) {
   if (options_.speculation.num_speculative_tokens == 0) return nullptr;
+  if (options_.speculation.suffix) return std::make_unique<SuffixDecoding>(options_.speculation);
   if (options_.draft == nullptr) return std::make_unique<PromptLookup>(options_.speculation);
   DraftModelOptions draft;
   draft.max_num_seqs = options_.max_num_seqs;
@@ -234,6 +236,7 @@ void LLMEngine::refuse_image(SequenceId id, const RequestImage& image, const Err
   const Error error = why.inside(cat("an image of ", image.image.tokens, " tokens, which the vision tower can't read"));
   const std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
   sequence->finish = FinishReason::failed;
+  speculation_.finish(*sequence);
   RequestOutput& output = next_output();
   output.error = error;
   describe(*sequence, output);
@@ -270,6 +273,7 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   decodings_.emplace(sequence->id, Decoding(tokenizer_, params.skip_special_tokens));
   sequence->hashes = prefix_hashes(sequence->images, request, most);
   sequence->priority = request.priority;
+  sequence->cache_salt = request.cache_salt;
   sequence->adapter = request.adapter;
   // What is told of a prompt's tokens is computed, whoever computed them before.
   sequence->skip_reading_prefix_cache = request.skip_reading_prefix_cache || params.prompt_logprobs.has_value();
@@ -362,6 +366,7 @@ void LLMEngine::end_aborted() {
     }
     const std::unique_ptr<Sequence> sequence = scheduler_.remove(entry->first);
     sequence->finish = FinishReason::aborted;
+    speculation_.finish(*sequence);
     RequestOutput& output = next_output();
     output.text = entry->second.held + entry->second.decoder.flush();
     describe(*sequence, output);
@@ -458,7 +463,10 @@ std::span<RequestOutput> LLMEngine::step() {
   prepare_next();
   accept_drawn(batch, runner_->wait());
   speculation_.guess(batch, scheduler_.num_running());
-  for (const auto& sequence : scheduler_.collect_finished()) decodings_.erase(sequence->id);
+  for (const auto& sequence : scheduler_.collect_finished()) {
+    speculation_.finish(*sequence);
+    decodings_.erase(sequence->id);
+  }
   swap_blocks();
   return {outputs_.data(), num_outputs_};
 }

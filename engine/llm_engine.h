@@ -51,7 +51,7 @@ struct EngineOptions {
 
 // What a request asks of the engine, beside how its tokens are drawn.
 struct RequestOptions {
-  std::string cache_salt;                  // only requests with the same one find each other's blocks
+  std::string cache_salt;                  // only requests with the same one find each other's blocks and answers
   std::int64_t priority = 0;               // the lowest goes first, and keeps its blocks the longest
   AdapterRef adapter;                      // null: the model alone
   bool skip_reading_prefix_cache = false;  // all of its prompt is computed, as who asks for logits of it needs

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/adapter_slots.h"
@@ -33,6 +34,7 @@ struct Sequence {
   std::int64_t published = 0;              // blocks, the first of its own, that others can find
   bool skip_reading_prefix_cache = false;  // it computes all of its tokens; others find its blocks
   bool was_admitted = false;               // once, of those with hashes
+  std::string cache_salt;                  // of the request (RequestOptions::cache_salt)
   PrefixHashes hashes;
   AdapterRef adapter;                // null: the model alone
   std::int32_t adapter_slot = -1;    // where it is while the sequence runs; else -1

@@ -55,4 +55,8 @@ void Speculation::learn(const ScheduledSequence& part, std::int64_t right, std::
   for (std::int64_t i = 0; i < right; ++i) ++guesses_.right_at[static_cast<std::size_t>(i)];
 }
 
+void Speculation::finish(const Sequence& sequence) {
+  if (proposer_ != nullptr) proposer_->finish(sequence);
+}
+
 }  // namespace tern::engine

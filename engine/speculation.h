@@ -38,6 +38,8 @@ class Speculation {
   void guess(const Batch& batch, std::int64_t running);
   // `part` was computed, and its first `right` guesses were.
   void learn(const ScheduledSequence& part, std::int64_t right, std::int64_t running);
+  // It ends.
+  void finish(const Sequence& sequence);
   [[nodiscard]] const Guesses& guesses() const { return guesses_; }
   [[nodiscard]] std::int64_t draft_tokens() const { return proposer_ ? proposer_->computed_tokens() : 0; }
 

@@ -93,8 +93,9 @@ constexpr Flag kInfer[] = {
      .type = json,
      .help =
          "guess tokens from what followed the same words before, as vLLM's JSON object says: {\"method\": \"ngram\", "
-         "\"num_speculative_tokens\": 5, \"prompt_lookup_max\": 4, \"prompt_lookup_min\": 2}; or by a smaller model of "
-         "the same vocabulary: {\"model\": \"FOLDER\", \"num_speculative_tokens\": 5}"},
+         "\"num_speculative_tokens\": 5, \"prompt_lookup_max\": 4, \"prompt_lookup_min\": 2}; from earlier answers "
+         "too: {\"method\": \"suffix\"}; or by a smaller model of the same vocabulary: {\"model\": \"FOLDER\", "
+         "\"num_speculative_tokens\": 5}"},
     {.name = "load_data_args",
      .type = boolean,
      .fallback = "false",

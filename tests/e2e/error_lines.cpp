@@ -96,9 +96,10 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "--agent_template writes into a chat template, and the model has none; give one with --template, or remove "
            "it."},
           {guess(R"({"method": "eagle", "num_speculative_tokens": 2})"),
-           "--speculative_config has the method \"eagle\", and ngram and draft_model are those there are; " + like},
+           "--speculative_config has the method \"eagle\", and ngram, draft_model and suffix are those there are; " +
+               like},
           {guess(R"({"num_speculative_tokens": 2})"),
-           "--speculative_config has the method none, and ngram and draft_model are those there are; " + like},
+           "--speculative_config has the method none, and ngram, draft_model and suffix are those there are; " + like},
           {guess(R"({"method": 5, "num_speculative_tokens": 2})"),
            "--speculative_config has method 5, and it is a text; " + like},
           {guess(R"({"method": "draft_model", "num_speculative_tokens": 2})"),
@@ -112,6 +113,14 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "--speculative_config has the key model, which the method ngram does not know; " + like},
           {guess(R"({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 2, "prompt_lookup_min": 3})"),
            "--speculative_config has prompt_lookup_min above prompt_lookup_max; " + like},
+          {guess(R"({"method": "suffix", "suffix_decoding_max_cached_requests": -1})"),
+           "--speculative_config has suffix_decoding_max_cached_requests -1, and it is an integer from 0 to "
+           "1000000000; " +
+               like},
+          {guess(R"({"method": "suffix", "suffix_decoding_min_token_prob": 1.5})"),
+           "--speculative_config has suffix_decoding_min_token_prob 1.5, and it is a number from 0 to 1; " + like},
+          {guess(R"({"method": "suffix", "prompt_lookup_max": 2})"),
+           "--speculative_config has the key prompt_lookup_max, which the method suffix does not know; " + like},
           {{"bench", "--model", m, "--prompt_length", "600"},
            "--prompt_length and --max_new_tokens make 728 tokens together, and the model computes at most 512; lower "
            "one "

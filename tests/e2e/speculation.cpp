@@ -84,6 +84,45 @@ TEST_F(Inference, ADraftModelChangesNoAnswer) {
   }
 }
 
+// Nor do earlier answers that guess. Rows that are asked again are answered as before, and guessed.
+TEST_F(Inference, EarlierAnswersChangeNoAnswer) {
+  std::string text;
+  for (int i = 0; i < 6; ++i) text += "{\"query\": \"one two three four " + std::to_string(i % 3) + "\"}\n";
+  const auto rows = scratch_.write("again.jsonl", text);
+  const std::vector<std::string> words = {"infer",
+                                          "--model",
+                                          path("model").string(),
+                                          "--strict",
+                                          "--val_dataset",
+                                          rows,
+                                          "--seed",
+                                          "1",
+                                          "--max_new_tokens",
+                                          "40",
+                                          "--batch_invariant",
+                                          "--temperature",
+                                          "0",
+                                          "--max_batch_size",
+                                          "3"};
+  const auto plain = run(words, options_);
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  const auto right = [&](const std::string& more) {
+    auto guessing = words;
+    guessing.insert(guessing.end(), {"--speculative_config", R"({"method": "suffix")" + more + "}"});
+    const auto guessed = run(guessing, options_);
+    EXPECT_EQ(guessed.status, 0) << guessed.err;
+    EXPECT_EQ(guessed.out, plain.out);
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(guessed.err, found, std::regex("guessed tokens: ([0-9]+) of "))) << guessed.err;
+    return found.empty() ? 0 : std::stoi(found[1]);
+  };
+  const int alone = right(R"(, "num_speculative_tokens": 8, "suffix_decoding_max_cached_requests": 0)");
+  EXPECT_GT(right(R"(, "num_speculative_tokens": 8)"), alone);
+  EXPECT_GT(right(R"(, "suffix_decoding_max_tree_depth": 12, "suffix_decoding_max_spec_factor": 2,
+                     "suffix_decoding_min_token_prob": 0.05)"),
+            alone);
+}
+
 // In deploy and bench as in infer.
 TEST_F(Inference, AServerAndABenchTellHowManyGuessesWereRight) {
   const std::string model = path("model").string();
@@ -104,6 +143,36 @@ TEST_F(Inference, AServerAndABenchTellHowManyGuessesWereRight) {
   const auto measured = run(words, options_);
   EXPECT_EQ(measured.status, 0) << measured.err;
   EXPECT_NE(measured.err.find("guessed tokens: "), std::string::npos) << measured.err;
+  words.back() = R"({"method": "suffix"})";
+  const auto by_suffix = run(words, options_);
+  EXPECT_EQ(by_suffix.status, 0) << by_suffix.err;
+  EXPECT_NE(by_suffix.err.find("guessed tokens: "), std::string::npos) << by_suffix.err;
+}
+
+// A tenant's answers guess for this tenant alone; the server tells how many were right.
+TEST_F(Inference, AServerGuessesByEarlierAnswersOfOneSalt) {
+  Deployed server(path("model"), {"--speculative_config", R"({"method": "suffix", "num_speculative_tokens": 8})"});
+  const auto right = [&](const std::string& salt) {
+    const auto total = [&] {
+      const std::string page = ask(server.port(), "GET", "/metrics").body;
+      std::smatch found;
+      const std::regex accepted("\\nvllm:spec_decode_num_accepted_tokens_total\\{[^}]*\\} ([0-9]+)");
+      EXPECT_TRUE(std::regex_search(page, found, accepted)) << page;
+      return found.empty() ? 0 : std::stoi(found[1]);
+    };
+    const int before = total();
+    const auto reply = server.post("/v1/completions",
+                                   R"({"prompt": "one two", "max_tokens": 40, "ignore_eos": true, "temperature": 1,
+                                       "seed": 3, "cache_salt": ")" +
+                                       salt + R"("})");
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return total() - before;
+  };
+  const int first = right("a");
+  const int other = right("b");
+  EXPECT_EQ(other, first);
+  EXPECT_GT(right("a"), first + 10);
+  EXPECT_EQ(server.end().status, 0);
 }
 
 }  // namespace
