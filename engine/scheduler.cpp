@@ -195,17 +195,37 @@ void Scheduler::schedule_anew() {
   if (!std::is_sorted(batch_.begin(), batch_.end(), in_order)) std::sort(batch_.begin(), batch_.end(), in_order);
 }
 
-// The hashes of the blocks that it can begin behind.
-std::span<const BlockHash> Scheduler::longest_prefix(Sequence& sequence) const {
+// The hashes of the blocks that it may begin behind.
+std::span<const BlockHash> Scheduler::sought(Sequence& sequence) const {
   if (!sequence.hashes.active() || sequence.skip_reading_prefix_cache) return {};
-  const std::int64_t block_size = cache_.block_size();
-  const auto hashes = sequence.hashes.first((sequence.length() - 1) / block_size, sequence, block_size);
+  return sequence.hashes.first((sequence.length() - 1) / cache_.block_size(), sequence, cache_.block_size());
+}
+
+// Of `hashes`, how many from the first on are there.
+std::size_t Scheduler::num_found(std::span<const BlockHash> hashes) const {
   const auto is_there = [&](const BlockHash& hash) {
     return cache_.find(hash) > 0 || (swap_ != nullptr && swap_->has(hash));
   };
-  std::size_t found = 0;
-  while (found < hashes.size() && is_there(hashes[found])) ++found;
-  return hashes.first(before_spans(sequence, found));
+  return static_cast<std::size_t>(std::find_if_not(hashes.begin(), hashes.end(), is_there) - hashes.begin());
+}
+
+// The hashes of the blocks that it can begin behind.
+std::span<const BlockHash> Scheduler::longest_prefix(Sequence& sequence) const {
+  const std::span<const BlockHash> hashes = sought(sequence);
+  return hashes.first(before_spans(sequence, num_found(hashes)));
+}
+
+// Whether one that runs, and goes before it, has still to compute the block that it would begin behind next, where the
+// first `found` of them are there.
+bool Scheduler::is_being_computed(Sequence& sequence, std::size_t found) const {
+  const std::span<const BlockHash> hashes = sought(sequence);
+  if (found >= hashes.size()) return false;
+  const auto block = static_cast<std::int64_t>(found);
+  return std::any_of(running_.begin(), running_.end(), [&](const auto& other) {
+    if (!goes_before(*other, sequence) || !other->hashes.active() || other->published > block) return false;
+    if (other->length() < (block + 1) * cache_.block_size()) return false;
+    return other->hashes.first(block + 1, *other, cache_.block_size())[found] == hashes[found];
+  });
 }
 
 // Of the first `blocks`, those that end within no image's span.
@@ -222,6 +242,7 @@ bool Scheduler::can_admit() const {
   if (waiting_.empty() || num_running() >= options_.max_num_seqs) return false;
   Sequence& sequence = *waiting_.front();
   if (sequence.adapter && !adapters_.has_room_for(*sequence.adapter)) return false;
+  if (is_being_computed(sequence, num_found(sought(sequence)))) return false;
   if (fits(sequence, {})) return true;
   return sequence.hashes.active() && fits(sequence, longest_prefix(sequence));
 }
@@ -292,7 +313,8 @@ Sequence* Scheduler::admit_next() {
   if (!can_admit()) return nullptr;
   Sequence& sequence = *waiting_.front();
   const std::span<const BlockHash> prefix = hold_prefix(sequence);
-  if (!fits(sequence, prefix)) {
+  // What the second tier could not bring may be what another computes.
+  if (!fits(sequence, prefix) || (swap_ != nullptr && is_being_computed(sequence, prefix.size()))) {
     let_go(prefix);
     return nullptr;
   }

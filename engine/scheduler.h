@@ -51,12 +51,14 @@ class Scheduler {
   // sequence takes fewer tokens, or sits a step out. A sequence with hashes begins behind the longest run of full
   // blocks that others computed of the same tokens: it holds them too. At least its last token is computed, as logits
   // come of one, and no image span is cut. Its own full blocks can be found from the step on that begins when they have
-  // been computed. Who runs has a seat of its own, from 1 to max_num_seqs, and a slot for its adapter,
-  // which it may share: the first in line waits until there is one. With a second tier, blocks that can be found are
-  // kept there when they're given out, and the run that a sequence begins behind may lie in both: what it needs of the
-  // second comes to blocks of its own. Where something is behind that tier, the blocks of a sequence that ends are kept
-  // too. The tier's copies are to be made before the batch is computed. The batch is
-  // valid until the next call.
+  // been computed: the first in line waits while one that runs and goes before it has still to compute the next block
+  // that it would begin behind, so that nobody computes what somebody is computing, and equal prompts that come
+  // together are computed once. That one's tokens come first anyway. Who runs has a seat of its own, from 1 to
+  // max_num_seqs, and a slot for its adapter, which it may share: the first in line waits until there is one. With a
+  // second tier, blocks that can be found are kept there when they're given out, and the run that a sequence begins
+  // behind may lie in both: what it needs of the second comes to blocks of its own. Where something is behind that
+  // tier, the blocks of a sequence that ends are kept too. The tier's copies are to be made before the batch is
+  // computed. The batch is valid until the next call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
   // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up,
@@ -127,6 +129,9 @@ class Scheduler {
   void let_go(std::span<const BlockHash> prefix);
   std::int64_t take_prefix(Sequence& sequence, std::span<const BlockHash> prefix);
   [[nodiscard]] std::span<const BlockHash> longest_prefix(Sequence& sequence) const;
+  [[nodiscard]] std::span<const BlockHash> sought(Sequence& sequence) const;
+  [[nodiscard]] std::size_t num_found(std::span<const BlockHash> hashes) const;
+  [[nodiscard]] bool is_being_computed(Sequence& sequence, std::size_t found) const;
   [[nodiscard]] bool can_admit() const;
   [[nodiscard]] Sequence* admit_next();  // null: nobody
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "base/dtype.h"
 #include "base/log.h"
@@ -130,6 +131,61 @@ TEST(Scheduler, TheHighestNumberGivesItsBlocksUpFirst) {
   EXPECT_EQ(scheduler.num_preemptions(), 1);
 }
 
+std::vector<std::int64_t> counts_of(const Batch& batch) {
+  std::vector<std::int64_t> counts;
+  for (const ScheduledSequence& part : batch) counts.push_back(part.count);
+  return counts;
+}
+
+using StepCounts = std::vector<std::int64_t>;
+
+// The others wait for the blocks of the first, and not for its last tokens.
+TEST(Scheduler, EqualPromptsThatComeTogetherAreComputedOnce) {
+  const auto steps = [](std::int64_t budget) {
+    BlockPool pool(64, 4);
+    Scheduler scheduler({4, budget}, pool);
+    for (const SequenceId id : {0, 1, 2}) scheduler.add(hashed_prompt(id, 30));
+    std::vector<StepCounts> out;
+    while (out.size() < 5 && (out.empty() || out.back() != StepCounts{1, 1, 1})) {
+      const Batch& batch = scheduler.schedule();
+      out.push_back(counts_of(batch));
+      compute(batch);
+    }
+    EXPECT_EQ(scheduler.prefix_queries().hits, 2 * 28);
+    return out;
+  };
+  EXPECT_EQ(steps(64), (std::vector<StepCounts>{{30}, {1, 2, 2}, {1, 1, 1}}));
+  EXPECT_EQ(steps(16), (std::vector<StepCounts>{{16}, {14}, {1, 2, 2}, {1, 1, 1}}));
+}
+
+TEST(Scheduler, NobodyWaitsForWhatWillNotCome) {
+  // The first has 30 of its 40 tokens, and takes 10 of the 30 that a step has; the second wants the same.
+  const auto second_step = [](const std::function<void(Scheduler&, Sequence&)>& change) {
+    BlockPool pool(64, 4);
+    Scheduler scheduler({4, 30}, pool);
+    scheduler.add(hashed_prompt(0, 40, 1));
+    compute(scheduler.schedule());
+    auto other = hashed_prompt(1, 40, 1);
+    change(scheduler, *other);
+    scheduler.add(std::move(other));
+    return counts_of(scheduler.schedule());
+  };
+  EXPECT_EQ(second_step([](Scheduler&, Sequence&) {}), (StepCounts{10})) << "it computes what is being computed";
+  EXPECT_EQ(second_step([](Scheduler&, Sequence& other) { other.priority = 0; }), (StepCounts{12, 10}));
+  EXPECT_EQ(second_step([](Scheduler&, Sequence& other) { other.priority = 2; }), (StepCounts{10}));
+  EXPECT_EQ(second_step([](Scheduler&, Sequence& other) { ++other.tokens[0]; }), (StepCounts{10, 20}));
+  EXPECT_EQ(second_step([](Scheduler&, Sequence& other) { ++other.tokens[30]; }), (StepCounts{10, 12}));
+  EXPECT_EQ(second_step([](Scheduler&, Sequence& other) { other.tokens.resize(29); }), (StepCounts{10, 1}));
+  EXPECT_EQ(second_step([](Scheduler&, Sequence& other) { other.skip_reading_prefix_cache = true; }),
+            (StepCounts{10, 20}));
+  EXPECT_EQ(second_step([](Scheduler&, Sequence& other) { other.hashes = {}; }), (StepCounts{10, 20}));
+  EXPECT_EQ(
+      second_step([](Scheduler&, Sequence& other) { other.hashes = PrefixHashes(prefix_root("another", ""), {}, 0); }),
+      (StepCounts{10, 20}));
+  EXPECT_EQ(second_step([](Scheduler& scheduler, Sequence&) { scheduler.reset_prefix_cache(); }), (StepCounts{10, 20}));
+  EXPECT_EQ(second_step([](Scheduler& scheduler, Sequence&) { (void)scheduler.remove(0); }), (StepCounts{12}));
+}
+
 EngineOptions cached_engine(const accel::Device& device, bool caches) {
   EngineOptions options;
   options.max_num_seqs = 4;
@@ -219,6 +275,37 @@ TEST(PrefixCache, CachedIsCold) {
     SCOPED_TRACE(name);
     auto model = tiny_model(name);
     expect_cached_is_cold(model);
+  }
+}
+
+// However its steps are cut, each as if it were alone.
+TEST(PrefixCache, EqualPromptsAskedTogetherAreComputedOnce) {
+  auto model = tiny_model();
+  constexpr std::int64_t kAnswers = 4;
+  constexpr std::int64_t kTokens = 12;
+  for (const std::int64_t budget : {64, 20}) {
+    SCOPED_TRACE(budget);
+    const auto answers = [&](bool caches) {
+      session::Runtime runtime;
+      EngineOptions options = cached_engine(*model.store->device(), caches);
+      options.max_num_batched_tokens = budget;
+      LLMEngine engine(model, any_tokenizer(), options, runtime);
+      const std::int64_t block = engine.cache().block_size();
+      for (std::int64_t i = 0; i < kAnswers; ++i) {
+        SamplingParams params = greedy(kTokens);
+        params.temperature = 1;
+        params.sample = static_cast<std::uint64_t>(i);
+        EXPECT_TRUE(engine.add_request(prompt_of(5, static_cast<std::int32_t>(2 * block + 9)), params).ok());
+      }
+      auto out = answers_of(engine);
+      const std::int64_t others = caches ? 9 : 2 * block + 9;
+      EXPECT_EQ(engine.num_computed_tokens(), 2 * block + 9 + (kAnswers - 1) * others + kAnswers * (kTokens - 1));
+      EXPECT_EQ(engine.cache_statistics().hit_tokens, caches ? (kAnswers - 1) * 2 * block : 0);
+      return out;
+    };
+    const auto together = answers(true);
+    EXPECT_EQ(together, answers(false));
+    EXPECT_NE(together.at(0).tokens, together.at(1).tokens);
   }
 }
 

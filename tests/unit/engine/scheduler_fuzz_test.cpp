@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/philox.h"
 #include "engine/scheduler.h"
@@ -75,6 +76,7 @@ class Fuzzer : private SwapStore {
       steps.push_back({});
       check(batch);
       check_order(ran);
+      check_shared(ran);
       check_adapters();
       copy();
       write_some();
@@ -105,7 +107,7 @@ class Fuzzer : private SwapStore {
 
   std::vector<Seen> steps;
   std::int64_t computed = 0, needed = 0, preemptions = 0, hits = 0, prepared = 0, shared = 0, filled = 0;
-  std::int64_t swap_hits = 0, swap_tokens = 0, copies = 0, fetches = 0;
+  std::int64_t swap_hits = 0, swap_tokens = 0, copies = 0, fetches = 0, waited = 0;
   std::uint64_t loads = 0;  // from files
 
  private:
@@ -209,7 +211,6 @@ class Fuzzer : private SwapStore {
 
   // Who comes goes before all who wait, and who had to give its blocks up goes behind all who run.
   void check_order(const std::set<SequenceId>& ran) {
-    const auto place = [&](const Sequence& s) { return std::pair(s.priority, s.id); };
     for (const auto& [one, first] : arrivals_) {
       for (const auto& [two, second] : arrivals_) {
         if (first->seat == 0 || second->seat > 0) continue;
@@ -218,6 +219,46 @@ class Fuzzer : private SwapStore {
         ASSERT_LT(place(*first), place(*second));
       }
     }
+  }
+
+  // Of equal beginnings that run at once one is computed: who comes begins behind every block that one before it is to
+  // compute. And who is first in line waits for nothing else.
+  void check_shared(const std::set<SequenceId>& ran) {
+    const std::int64_t preempted = scheduler_.num_preemptions();
+    const bool gave_up = std::exchange(preempted_, preempted) != preempted;
+    if (!load_.cached) return;
+    const Sequence* first = nullptr;
+    for (const auto& [id, sequence] : arrivals_) {
+      if (sequence->seat > 0 && !ran.contains(id)) {
+        ASSERT_EQ(awaited(*sequence, sequence->computed / kBlockSize), nullptr)
+            << "sequence " << id << " computes what another computes";
+      }
+      const bool waits = sequence->seat == 0;
+      if (waits && (first == nullptr || place(*sequence) < place(*first))) first = sequence;
+    }
+    if (first == nullptr || gave_up || load_.adapters > 0 || scheduler_.num_running() == load_.seats) return;
+    std::int64_t tokens = 0;
+    for (const auto& part : steps.back().parts) tokens += part.count;
+    const std::int64_t blocks = (first->length() + kBlockSize - 1) / kBlockSize + scheduler_.num_running();
+    if (tokens == load_.batch || blocks > cache_.num_free()) return;
+    ++waited;
+    bool is_awaited = false;
+    for (std::int64_t b = 0; b < (first->length() - 1) / kBlockSize; ++b) is_awaited |= awaited(*first, b) != nullptr;
+    ASSERT_TRUE(is_awaited) << "sequence " << first->id << " waits for nothing";
+  }
+  static std::pair<std::int64_t, SequenceId> place(const Sequence& s) { return {s.priority, s.id}; }
+
+  // One that runs, goes before `s` and computes its block `b` in this step or later; null: none.
+  [[nodiscard]] const Sequence* awaited(const Sequence& s, std::int64_t b) const {
+    const std::int64_t end = (b + 1) * kBlockSize;
+    if (b >= (s.length() - 1) / kBlockSize) return nullptr;
+    for (const auto& [id, other] : arrivals_) {
+      if (other->seat == 0 || place(*other) >= place(s) || stale_.contains(id) || other->computed >= end) continue;
+      if (salts_[static_cast<std::size_t>(id)] != salts_[static_cast<std::size_t>(s.id)]) continue;
+      if (other->adapter != s.adapter || other->length() < end) continue;
+      if (std::equal(s.tokens.begin(), s.tokens.begin() + end, other->tokens.begin())) return other;
+    }
+    return nullptr;
   }
 
   // Who runs finds its adapter in its slot, whatever others put there.
@@ -374,6 +415,7 @@ class Fuzzer : private SwapStore {
   std::set<SequenceId> ended_;
   std::set<SequenceId> stale_;  // that began before the cache was reset
   std::int64_t added_ = 0;
+  std::int64_t preempted_ = 0;
   std::uint32_t step_ = 0;
 };
 
@@ -394,10 +436,11 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       {.swap_blocks = 3, .stored = true},
       {.blocks = 40, .seats = 16, .batch = 64, .every = 3, .swap_blocks = 24, .stored = true}};
   for (const FuzzLoad& load : loads) {
-    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0, filled = 0, fetches = 0;
+    std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0, filled = 0, fetches = 0, waited = 0;
     std::uint64_t loads = 0;
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
-      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks");
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks, " << load.swap_blocks
+                                      << " of the second tier");
       Fuzzer plain(load, seed, false);
       plain.run();
       Fuzzer ahead(load, seed, true);
@@ -411,6 +454,7 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       shared += plain.shared;
       filled += plain.filled;
       fetches += plain.fetches;
+      waited += plain.waited;
       loads += plain.loads;
       EXPECT_EQ(plain.copies, ahead.copies);
       EXPECT_LE(plain.swap_hits, plain.swap_tokens);
@@ -421,6 +465,7 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
     EXPECT_GT(prepared, 0) << load.blocks;
     EXPECT_EQ(filled > 0, load.max_loras > 0);
     EXPECT_EQ(hits > 0, load.cached);
+    EXPECT_EQ(waited > 0, load.cached && load.adapters == 0);
     EXPECT_EQ(shared > 0, load.cached);
     EXPECT_EQ(loads > 0, load.stored);
     if (load.swap_blocks != 1) {
