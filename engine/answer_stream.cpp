@@ -38,7 +38,8 @@ void AnswerStream::submit(const Prompt& prompt, Pending& pending) {
       sampling.max_new_tokens = std::max<std::int64_t>(room, 1);
     }
     if (sampling.num_beams > 1) {
-      pending.beams = std::make_unique<BeamRequests>(llm_, std::move(*prepared), sampling);
+      pending.beams = std::make_unique<BeamRequests>(llm_.session().text->tokenizer, llm_.engine().end_token_ids(),
+                                                     std::move(*prepared), sampling);
       ask_beams(index);
       return;
     }
@@ -105,12 +106,18 @@ void AnswerStream::end(Pending& pending, FinishReason reason, std::optional<Erro
 }
 
 void AnswerStream::ask_beams(std::size_t index) {
-  const auto ids = at(index).beams->ask();
-  if (!ids) {
-    end(at(index), FinishReason::failed, ids.error());
-    return;
+  BeamRequests& beams = *at(index).beams;
+  std::vector<SequenceId> asked;
+  for (EncodedPrompt& prompt : beams.ask()) {
+    const auto id = llm_.engine().add_request(std::move(prompt.ids), beams.params(), std::move(prompt.images));
+    if (!id) {
+      for (const SequenceId other : asked) llm_.engine().abort(other);
+      end(at(index), FinishReason::failed, id.error());
+      return;
+    }
+    asked.push_back(*id);
   }
-  for (std::size_t beam = 0; beam < ids->size(); ++beam) on_their_way_[(*ids)[beam]] = {index, beam};
+  for (std::size_t beam = 0; beam < asked.size(); ++beam) on_their_way_[asked[beam]] = {index, beam};
 }
 
 // All beams of an answer end together, so that one that fails or is aborted tells for all.
@@ -130,7 +137,10 @@ void AnswerStream::take_beam(const Place& place, const RequestOutput& output) {
     ask_beams(place.index);
     return;
   }
-  pending.beams->put_best(pending.answer);
+  BeamAnswer best = pending.beams->answer(0);
+  for (const TokenLogprob& token : best.tokens) pending.answer.tokens.push_back({token, {}});
+  pending.answer.text = std::move(best.text);
+  pending.answer.reason = best.reason;
   if (callbacks_.on_text && !pending.answer.text.empty()) callbacks_.on_text(place.index, pending.answer.text);
   pending.finished = true;
 }

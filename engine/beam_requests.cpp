@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "base/strings.h"
 #include "engine/stop_texts.h"
@@ -11,6 +12,20 @@ namespace {
 
 Failure no_beams(const std::string& what, const char* mend) {
   return Failure(usage_error(cat("--num_beams searches for the likeliest answer, and ", what), mend));
+}
+
+std::string decoded(const tokenizer::Tokenizer& tokenizer, std::span<const TokenLogprob> tokens,
+                    bool skip_special_tokens) {
+  TokenIds ids;
+  std::ranges::transform(tokens, std::back_inserter(ids), &TokenLogprob::id);
+  return tokenizer.decode(ids, skip_special_tokens);
+}
+
+// The model's, unless they are to be passed over, and the request's own, each once.
+std::vector<std::int32_t> all_end_ids(std::vector<std::int32_t> models, const SamplingParams& sampling) {
+  std::set<std::int32_t> ids(sampling.stop_token_ids.begin(), sampling.stop_token_ids.end());
+  if (!sampling.ignore_eos) ids.insert(models.begin(), models.end());
+  return {ids.begin(), ids.end()};
 }
 
 }  // namespace
@@ -27,43 +42,43 @@ void require_plain_beams(const SamplingParams& sampling) {
   }
 }
 
-BeamRequests::BeamRequests(LLM& llm, EncodedPrompt prompt, const SamplingParams& sampling)
-    : llm_(llm),
+BeamRequests::BeamRequests(const tokenizer::Tokenizer& tokenizer, std::vector<std::int32_t> end_ids,
+                           EncodedPrompt prompt, const SamplingParams& sampling)
+    : tokenizer_(tokenizer),
       prompt_(std::move(prompt)),
       sampling_(sampling),
+      end_ids_(all_end_ids(std::move(end_ids), sampling)),
       search_({.num_beams = sampling.num_beams,
                .max_new_tokens = sampling.max_new_tokens,
-               .end_ids = sampling.ignore_eos ? sampling.stop_token_ids : llm.engine().end_token_ids(),
-               .is_complete = [this](std::span<const TokenLogprob> tokens) {
-                 return !sampling_.stop.empty() && engine::first_stop(text_of(tokens), sampling_.stop).stop != nullptr;
+               .length_penalty = sampling.length_penalty,
+               .end_ids = end_ids_,
+               .is_complete = [stops = sampling.stop, skips = sampling.skip_special_tokens,
+                               &tokenizer](std::span<const TokenLogprob> tokens) {
+                 return !stops.empty() && first_stop(decoded(tokenizer, tokens, skips), stops).stop != nullptr;
                }}) {}
 
 std::string BeamRequests::text_of(std::span<const TokenLogprob> tokens) const {
-  TokenIds ids;
-  std::ranges::transform(tokens, std::back_inserter(ids), &TokenLogprob::id);
-  return llm_.session().text->tokenizer.decode(ids, sampling_.skip_special_tokens);
+  return decoded(tokenizer_, tokens, sampling_.skip_special_tokens);
 }
 
-Result<std::vector<SequenceId>> BeamRequests::ask() {
+SamplingParams BeamRequests::params() const {
   SamplingParams one;
   one.max_new_tokens = 1;
   one.ignore_eos = true;
-  one.top_logprobs = beam_candidates(sampling_.num_beams, llm_.num_end_ids());
+  one.top_logprobs = beam_candidates(sampling_.num_beams, end_ids_.size());
   one.seed = sampling_.seed;
-  std::vector<SequenceId> ids;
+  return one;
+}
+
+std::vector<EncodedPrompt> BeamRequests::ask() {
+  std::vector<EncodedPrompt> prompts;
   for (const BeamSearch::Beam& beam : search_.beams()) {
-    TokenIds tokens = prompt_.ids;
-    std::ranges::transform(beam.tokens, std::back_inserter(tokens), &TokenLogprob::id);
-    auto id = llm_.engine().add_request(std::move(tokens), one, prompt_.images);
-    if (!id) {
-      for (const SequenceId asked : ids) llm_.engine().abort(asked);
-      return id.error();
-    }
-    ids.push_back(*id);
+    prompts.push_back(prompt_);
+    std::ranges::transform(beam.tokens, std::back_inserter(prompts.back().ids), &TokenLogprob::id);
   }
-  missing_ = ids.size();
+  missing_ = prompts.size();
   next_.assign(missing_, {});
-  return ids;
+  return prompts;
 }
 
 bool BeamRequests::take(std::size_t beam, const RequestOutput& output) {
@@ -74,14 +89,22 @@ bool BeamRequests::take(std::size_t beam, const RequestOutput& output) {
   return true;
 }
 
-void BeamRequests::put_best(Answer& answer) const {
-  const BeamSearch::Beam& best = search_.best();
-  std::span<const TokenLogprob> tokens = best.tokens;
-  for (const TokenLogprob& token : tokens) answer.tokens.push_back({token, {}});
-  answer.text = text_of(best.by_token ? tokens.first(tokens.size() - 1) : tokens);
-  const FoundStop found = engine::first_stop(answer.text, sampling_.stop);
-  if (found.stop != nullptr) answer.text.resize(sampling_.include_stop_str_in_output ? found.end : found.begin);
-  answer.reason = best.by_token || found.stop != nullptr ? FinishReason::stop : FinishReason::length;
+BeamAnswer BeamRequests::answer(std::size_t rank) const {
+  const BeamSearch::Beam& beam = search_.ranked()[rank];
+  const std::span<const TokenLogprob> tokens = beam.tokens;
+  BeamAnswer out;
+  out.tokens = beam.tokens;
+  const bool shows_end = !beam.by_token || sampling_.include_stop_str_in_output;
+  out.text = text_of(shows_end ? tokens : tokens.first(tokens.size() - 1));
+  const FoundStop found = first_stop(out.text, sampling_.stop);
+  if (found.stop != nullptr) {
+    out.text.resize(sampling_.include_stop_str_in_output ? found.end : found.begin);
+    out.stop_text = *found.stop;
+  }
+  const auto& own = sampling_.stop_token_ids;
+  if (beam.by_token && std::ranges::find(own, tokens.back().id) != own.end()) out.stop_token_id = tokens.back().id;
+  out.reason = beam.by_token || found.stop != nullptr ? FinishReason::stop : FinishReason::length;
+  return out;
 }
 
 }  // namespace tern::engine

@@ -1,6 +1,7 @@
 #include "engine/beam_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tern::engine {
@@ -18,8 +19,12 @@ BeamSearch::Beam BeamSearch::extended(const Candidate& candidate) const {
   return beam;
 }
 
+double BeamSearch::score_of(const Beam& beam) const {
+  return beam.logprob / std::pow(static_cast<double>(beam.tokens.size()), options_.length_penalty);
+}
+
 void BeamSearch::keep_complete(Beam&& beam) {
-  beam.score = beam.logprob / static_cast<double>(beam.tokens.size());
+  beam.score = score_of(beam);
   const auto place = std::ranges::upper_bound(complete_, beam.score, std::greater<>(), &Beam::score);
   complete_.insert(place, std::move(beam));
   if (complete_.size() > static_cast<std::size_t>(options_.num_beams)) complete_.pop_back();
@@ -50,11 +55,8 @@ void BeamSearch::advance(std::span<const std::vector<TokenLogprob>> next) {
   if (beams_.empty()) {
     done_ = true;
   } else if (complete_.size() == num_beams) {
-    const double hoped = beams_.front().logprob / static_cast<double>(beams_.front().tokens.size());
-    done_ = hoped <= complete_.back().score;
+    done_ = score_of(beams_.front()) <= complete_.back().score;
   }
 }
-
-const BeamSearch::Beam& BeamSearch::best() const { return complete_.empty() ? beams_.front() : complete_.front(); }
 
 }  // namespace tern::engine

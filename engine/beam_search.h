@@ -1,5 +1,5 @@
 // Beam search over answers to one prompt (transformers' generate(num_beams=...), whose scores and ends these are): of
-// all that the beams could go on with the likeliest stay. Pure bookkeeping; who computes is AnswerStream.
+// all that the beams could go on with the likeliest stay. Pure bookkeeping; who computes is AnswerStream or AsyncBeams.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace tern::engine {
 struct BeamOptions {
   std::int64_t num_beams = 1;
   std::int64_t max_new_tokens = 512;
+  double length_penalty = 1;          // the power of the number of tokens that a log-probability is divided by
   std::vector<std::int32_t> end_ids;  // tokens that end an answer
   // Whether an answer that has come so far is complete beside that; empty: never.
   std::function<bool(std::span<const TokenLogprob> tokens)> is_complete;
@@ -29,7 +30,7 @@ class BeamSearch {
   struct Beam {
     std::vector<TokenLogprob> tokens;  // behind the prompt
     double logprob = 0;                // of all of them
-    double score = 0;                  // logprob by the number of tokens, of one that is complete
+    double score = 0;                  // logprob by the length, of one that is complete
     bool by_token = false;             // an end token, the last one, completed it
   };
   // Whose next tokens are to be computed; one at first.
@@ -38,7 +39,9 @@ class BeamSearch {
   void advance(std::span<const std::vector<TokenLogprob>> next);
   // Nothing that goes on could become better than what is complete.
   [[nodiscard]] bool done() const { return done_; }
-  [[nodiscard]] const Beam& best() const;  // once done
+  [[nodiscard]] const Beam& best() const { return ranked().front(); }  // once done
+  // Once done: as many as there are beams where the model has tokens enough, the best first.
+  [[nodiscard]] std::span<const Beam> ranked() const { return complete_.empty() ? beams_ : complete_; }
 
  private:
   struct Candidate {
@@ -48,6 +51,7 @@ class BeamSearch {
   };
   [[nodiscard]] Beam extended(const Candidate& candidate) const;
   void keep_complete(Beam&& beam);
+  [[nodiscard]] double score_of(const Beam& beam) const;
 
   BeamOptions options_;
   std::vector<Beam> beams_;

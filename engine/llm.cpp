@@ -223,6 +223,8 @@ std::size_t LLM::num_end_ids() const {
   return ids.size();
 }
 
+std::int64_t LLM::max_beams() const { return options_.engine.top_logprobs / beam_candidates(1, num_end_ids()); }
+
 SamplingParams LLM::default_sampling() const {
   const session::GenerationConfig& advice = generation_;
   SamplingParams params;

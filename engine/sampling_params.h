@@ -29,8 +29,10 @@ struct SamplingParams {
   // The log-probability of each token of the prompt but the first is told, with so many of the likeliest in its place.
   // Every token has to be computed then: none may be taken from what another request left in the cache.
   std::optional<std::int64_t> prompt_logprobs;
-  // Above 1 the answer is the best that a beam search finds (beam_search.h): nothing is drawn. Of AnswerStream alone.
+  // Above 1 the answer is the best that a beam search finds (beam_search.h): nothing is drawn. Of AnswerStream and
+  // AsyncBeams alone.
   std::int64_t num_beams = 1;
+  double length_penalty = 1;  // of the beams (BeamOptions::length_penalty)
   std::int64_t max_new_tokens = 512;
   std::int64_t min_tokens = 0;    // that the answer has at least: no end token is drawn before, no stop text looked for
   std::vector<std::string> stop;  // texts that end the answer and are not part of it

@@ -16,6 +16,12 @@
 
 namespace tern::server {
 
+// A beam search in the place of drawing (use_beam_search).
+struct BeamWishes {
+  std::int64_t width = 1;  // beams
+  double length_penalty = 1;
+};
+
 struct SamplingWishes {
   std::optional<float> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
   std::optional<std::int32_t> top_k;         // 0 or -1: off
@@ -38,7 +44,8 @@ struct SamplingWishes {
   // max_tokens.
   std::optional<std::int64_t> truncate_prompt_tokens;
   bool truncate_right = false;
-  bool token_ids = false;  // the ids of the prompt and of each drawn token are told
+  bool token_ids = false;           // the ids of the prompt and of each drawn token are told
+  std::optional<BeamWishes> beams;  // nothing that changes what is likely stands beside it
 };
 
 using engine::Constraint;  // what the answer's text must be (structured output)

@@ -91,6 +91,7 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
       metrics_(options_.model_names.front(), cache_labels(llm.engine().cache())),
       end_token_ids_(llm.engine().end_token_ids()),
       vocab_size_(llm.session().model.config.vocab_size),
+      max_beams_(llm.max_beams()),
       grammars_(llm.session().text->tokenizer, end_token_ids_, vocab_size_),
       seeds_(options_.seed.value_or(std::random_device{}())),
       engine_(llm, options_.sleep_on_idle) {}
@@ -187,6 +188,16 @@ Result<engine::SamplingParams> ChatService::sampling_of(const SamplingWishes& wi
   params.logit_bias = wishes.logit_bias;
   params.prompt_logprobs = wishes.prompt_logprobs;
   params.top_logprobs = wishes.top_logprobs.value_or(0);
+  if (!wishes.beams) return params;
+  if (wishes.beams->width > max_beams_) {
+    return data_error(R"(field "use_beam_search")", cat("at most ", max_beams_, " beams"), cat(wishes.beams->width),
+                      "ask for fewer, or serve the model with a higher --max_logprobs");
+  }
+  params.temperature = 0;
+  params.repetition_penalty = 1;  // what the server's flags say of drawing doesn't count
+  params.presence_penalty = params.frequency_penalty = 0;
+  params.num_beams = wishes.beams->width;
+  params.length_penalty = wishes.beams->length_penalty;
   return params;
 }
 

@@ -45,7 +45,8 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
   usage_.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size());
   if (options_.include_prompt_ids) sink_->prompt_ids(prompt.ids);
   std::unique_lock lock(tickets_mutex_);
-  for (std::size_t at = 0; at < choices_.size(); ++at) {
+  if (params.num_beams > 1) search(prompt, params);
+  for (std::size_t at = 0; at < choices_.size() && beams_ == nullptr; ++at) {
     engine::SamplingParams own = params;
     own.sample = at;
     if (at > 0) own.prompt_logprobs.reset();  // told once
@@ -63,6 +64,38 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
   });
 }
 
+void RunningRequest::search(const engine::EncodedPrompt& prompt, const engine::SamplingParams& params) {
+  beams_ = std::make_shared<engine::AsyncBeams>(
+      service_.engine_, engine::BeamRequests(service_.tokenizer(), service_.end_token_ids_, prompt, params),
+      options_.engine,
+      [self = shared_from_this()](engine::AsyncBeams::Outcome&& outcome) { self->take_found(std::move(outcome)); });
+  beams_->begin();
+}
+
+// As if each answer had been drawn, all of it at once.
+void RunningRequest::take_found(engine::AsyncBeams::Outcome&& outcome) {
+  for (std::size_t at = 0; at < choices_.size(); ++at) {
+    if (at >= outcome.answers.size()) {
+      take(at, engine::RequestOutput(outcome.told));
+      continue;
+    }
+    engine::BeamAnswer& answer = outcome.answers[at];
+    for (std::size_t i = 0; i < answer.tokens.size(); ++i) {
+      engine::RequestOutput output = outcome.told;
+      output.finished = i + 1 == answer.tokens.size();
+      output.token = answer.tokens[i].id;
+      output.logprob = answer.tokens[i].logprob;
+      if (output.finished) {
+        output.text = std::move(answer.text);
+        output.reason = answer.reason;
+        output.stop_text = std::move(answer.stop_text);
+        output.stop_token_id = answer.stop_token_id;
+      }
+      take(at, std::move(output));
+    }
+  }
+}
+
 void RunningRequest::expire() {
   expired_ = true;
   abort();
@@ -72,6 +105,7 @@ void RunningRequest::abort() {
   const std::scoped_lock lock(tickets_mutex_);
   if (std::exchange(aborted_, true)) return;
   for (const auto ticket : tickets_) service_.engine_.abort(ticket);
+  if (beams_ != nullptr) beams_->abort();
 }
 
 TokenText RunningRequest::text_of(const engine::TokenLogprob& token) const {
@@ -92,7 +126,7 @@ void RunningRequest::keep_token(Choice& choice, const engine::RequestOutput& out
       if (output.begun) options_.record->began(*output.begun);
     }
     service_.metrics().count_first_token(seconds(now - arrival_));
-  } else {
+  } else if (beams_ == nullptr) {  // those of a search come all at once
     service_.metrics().count_token(seconds(now - choice.last_token));
   }
   choice.last_token = now;
@@ -192,7 +226,9 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   times.whole = seconds(Clock::now() - arrival_);
   if (output.begun) times.queue = seconds(*output.begun - arrival_);
   if (choice.generated > 0) {
-    times.from_first_to_last_token = seconds(choice.last_token - choice.first_token);
+    // Tokens of a search come all at once: its time began with its first step.
+    const Clock::time_point first = beams_ != nullptr && output.begun ? *output.begun : choice.first_token;
+    times.from_first_to_last_token = seconds(choice.last_token - first);
     if (output.begun) times.from_first_step_to_first_token = seconds(choice.first_token - *output.begun);
   }
   service_.metrics().count_request(times);

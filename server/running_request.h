@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine/async_beams.h"
 #include "engine/grammar.h"
 #include "server/chat_service.h"
 
@@ -52,6 +53,8 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
     bool ended = false;
   };
 
+  void search(const engine::EncodedPrompt& prompt, const engine::SamplingParams& params);
+  void take_found(engine::AsyncBeams::Outcome&& outcome);
   void tell_prompt(const engine::RequestOutput& output);
   void take(std::size_t at, engine::RequestOutput&& output);
   void keep_token(Choice& choice, const engine::RequestOutput& output);
@@ -66,6 +69,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
   Clock::time_point arrival_ = Clock::now();
   std::mutex tickets_mutex_;
   std::vector<engine::AsyncLLMEngine::Ticket> tickets_;  // of the choices
+  std::shared_ptr<engine::AsyncBeams> beams_;            // that find them instead; null: they are drawn
   bool aborted_ = false;
   std::atomic<bool> expired_{false};
   // Of the engine's thread, once begun.

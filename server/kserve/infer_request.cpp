@@ -114,6 +114,7 @@ void read_sampling(const Json& sampling, CompletionRequest& request) {
   JsonBody body(typed(sampling), "sampling_parameters");
   request.sampling = openai::sampling_fields(body);
   openai::vllm_fields(body, request.sampling);
+  if (request.sampling.beams) throw body.wrong("use_beam_search", "false: answers are drawn token by token");
   if (request.sampling.token_ids) throw body.wrong("return_token_ids", "false: no tensor tells them");
   if (request.sampling.prompt_logprobs) throw body.wrong("prompt_logprobs", "none: no tensor tells them");
   request.sampling.max_tokens = body.integer("max_tokens", 1).value_or(kDefaultTokens);

@@ -301,9 +301,15 @@ ChatCompletionRequest parse_chat_completion(std::string_view text) {
   // What OpenAI itself uses to keep accounts or to choose among its servers.
   body.takes({"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "verbosity",
               "prompt_cache_retention"});
-  if (const auto best = body.integer("best_of", 1); best && *best != chat.n) {
-    throw body.wrong("best_of", R"(the same as "n")");
-  }
+  const std::int64_t best_of = body.integer("best_of", 1, 128).value_or(chat.n);
+  if (!chat.sampling.beams && best_of != chat.n) throw body.wrong("best_of", R"(the same as "n")");
+  if (best_of < chat.n) throw body.wrong("best_of", R"(at least "n")");
+  const bool calls =
+      chat.tool_choice.kind == ToolChoice::Kind::required || chat.tool_choice.kind == ToolChoice::Kind::named;
+  beam_fields(body, chat.sampling,
+              {.width = best_of,
+               .streams = out.stream.stream,
+               .is_held = calls || chat.constraint.kind != Constraint::Kind::none});
   body.finish();
   return out;
 }

@@ -230,6 +230,8 @@ CompletionBatch parse_completion(std::string_view text) {
   out.n = body.integer("n", 1, 128).value_or(1);
   one.n = body.integer("best_of", 1, 128).value_or(out.n);
   if (one.n < out.n) throw body.wrong("best_of", R"(at least "n")");
+  const std::int64_t width = one.n;
+  if (one.sampling.beams) one.n = out.n;  // the best of the beams are told, and no others known
   if (const auto logprobs = body.integer("logprobs", 0)) {
     out.logprobs = true;
     one.sampling.top_logprobs = logprobs;
@@ -254,6 +256,10 @@ CompletionBatch parse_completion(std::string_view text) {
   if (out.stream.stream && one.sampling.prompt_logprobs) {
     throw body.wrong("stream", "false where log-probabilities of the prompt are asked for");
   }
+  beam_fields(body, one.sampling,
+              {.width = width,
+               .streams = out.stream.stream,
+               .is_held = out.prompt_alone || one.constraint.kind != Constraint::Kind::none});
   for (engine::Prompt& prompt : prompts_field(body, "prompt")) {
     if (!out.suffix.empty() && !std::holds_alternative<std::string>(prompt)) {
       throw body.wrong("prompt", "a text where a suffix is given");

@@ -18,13 +18,9 @@ void refused(JsonBody& body) {
   const auto off = [&](const char* key, const char* expected) {
     if (body.boolean(key).value_or(false)) throw body.wrong(key, expected);
   };
-  off("use_beam_search", "false: answers are drawn token by token");
   off("watermarking", "false: answers have no watermark");
   if (!body.boolean("spaces_between_special_tokens").value_or(true)) {
     throw body.wrong("spaces_between_special_tokens", "true: special tokens are written as they are");
-  }
-  if (body.number("length_penalty", -1e9, 1e9).value_or(1) != 1) {
-    throw body.wrong("length_penalty", "1, as it counts with beam search alone");
   }
   if (body.integer("stream_interval", 1).value_or(1) != 1) {
     throw body.wrong("stream_interval", "1: each piece is sent as it comes");
@@ -62,9 +58,43 @@ void vllm_fields(JsonBody& body, SamplingWishes& wishes) {
   if (const auto budget = body.integer("thinking_token_budget", -1); budget && *budget >= 0) {
     wishes.thinking_token_budget = budget;
   }
+  const double length_penalty = body.number("length_penalty", -1e3, 1e3).value_or(1);
+  if (body.boolean("use_beam_search").value_or(false)) {
+    wishes.beams = BeamWishes{.length_penalty = length_penalty};
+  } else if (length_penalty != 1) {
+    throw body.wrong("length_penalty", "1, as it counts with beam search alone");
+  }
   refused(body);
   // Of vLLM's own accounts, and what counts on its routes that render and draw nothing.
   body.takes({"request_id", "session_id", "return_token_offsets", "return_mm_kwargs"});
+}
+
+void beam_fields(JsonBody& body, SamplingWishes& wishes, const BesideBeams& beside) {
+  if (!wishes.beams) return;
+  const auto only = [&](const char* key, bool is_so, const char* expected) {
+    if (!is_so) throw body.wrong(key, expected);
+  };
+  constexpr const char* kDrawsNothing = "none beside use_beam_search, which draws nothing";
+  constexpr const char* kChangesNothing = "none beside use_beam_search: it would change what is likely";
+  only("stream", !beside.streams, "false beside use_beam_search: the best answers are known at their end");
+  only("temperature", wishes.temperature.value_or(0) == 0, "0 beside use_beam_search, which draws nothing");
+  only("top_p", wishes.top_p.value_or(1) == 1, kDrawsNothing);
+  only("top_k", wishes.top_k.value_or(0) <= 0, kDrawsNothing);
+  only("min_p", wishes.min_p.value_or(0) == 0, kDrawsNothing);
+  only("repetition_penalty", wishes.repetition_penalty.value_or(1) == 1, kChangesNothing);
+  only("presence_penalty", wishes.presence_penalty.value_or(0) == 0, kChangesNothing);
+  only("frequency_penalty", wishes.frequency_penalty.value_or(0) == 0, kChangesNothing);
+  only("logit_bias", wishes.logit_bias.empty(), kChangesNothing);
+  only("bad_words", wishes.bad_words.empty(), kChangesNothing);
+  only("allowed_token_ids", wishes.allowed_token_ids.empty(), kChangesNothing);
+  only("min_tokens", wishes.min_tokens == 0, kChangesNothing);
+  only("thinking_token_budget", !wishes.thinking_token_budget, kChangesNothing);
+  only("prompt_logprobs", !wishes.prompt_logprobs, "none beside use_beam_search");
+  const char* const tops = body.find("top_logprobs") != nullptr ? "top_logprobs" : "logprobs";
+  only(tops, wishes.top_logprobs.value_or(0) == 0,
+       "0 beside use_beam_search: the tokens of its answers have log-probabilities, and others aren't told");
+  only("use_beam_search", !beside.is_held, "false where the answer is held to a form");
+  wishes.beams->width = beside.width;
 }
 
 }  // namespace tern::server::openai

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <sstream>
 
 #include "deployed.h"
 #include "tests/support/tiny_model.h"
@@ -146,6 +147,31 @@ TEST_F(Protocols, DrawAndTellAsVllmsFieldsSay) {
   const Json echoed = asked(R"("echo": true, "logprobs": 0)", R"("ab")", 0);
   EXPECT_EQ(echoed["choices"][0]["text"], "ab");
   EXPECT_EQ(echoed["usage"]["completion_tokens"], 0);
+}
+
+// Beams of a server find what those of `tern infer --num_beams` find, and a stream of them is refused by its name.
+TEST_F(Protocols, BeamsFindWhatInferFinds) {
+  const std::string rows = scratch_.write("beams.jsonl", "{\"query\": \"1 + 2\"}\n{\"query\": \"a b c\"}\n");
+  const auto outcome =
+      run({"infer", "--model", (scratch_.path() / "tiny").string(), "--val_dataset", rows, "--num_beams", "4",
+           "--temperature", "0", "--max_new_tokens", "10", "--batch_invariant", "--device", "cpu"},
+          {});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  Deployed server = deploy({"--batch_invariant"});
+  std::istringstream lines(outcome.out);
+  for (const char* query : {"1 + 2", "a b c"}) {
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    const std::string body = R"({"messages": [{"role": "user", "content": ")" + std::string(query) +
+                             R"("}], "use_beam_search": true, "best_of": 4, "max_tokens": 10)";
+    const HttpReply reply = server.post("/v1/chat/completions", body + "}");
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    EXPECT_EQ(io::parse_json(reply.body, "reply").value()["choices"][0]["message"]["content"],
+              io::parse_json(line, "row").value()["response"]);
+    const HttpReply refused = server.post("/v1/chat/completions", body + R"(, "stream": true})");
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_EQ(io::parse_json(refused.body, "reply").value()["error"]["param"], "stream");
+  }
 }
 
 // KServe's open inference protocol and Triton's generate say what OpenAI's completions say.

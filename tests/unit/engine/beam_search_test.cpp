@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 
 #include "base/philox.h"
 #include "io/json.h"
@@ -29,40 +32,54 @@ std::vector<TokenLogprob> next_of(std::span<const TokenLogprob> before) {
   return out;
 }
 
-void search_all(std::vector<TokenLogprob>& tokens, double logprob, std::size_t most, double& best,
-                std::vector<std::int32_t>& ids) {
+struct Scored {
+  double score = 0;
+  std::vector<std::int32_t> ids;
+};
+
+void search_all(std::vector<TokenLogprob>& tokens, double logprob, std::size_t most, double length_penalty,
+                std::vector<Scored>& found) {
   const bool ended = !tokens.empty() && tokens.back().id == 0;
   if (ended || tokens.size() == most) {
-    const double score = logprob / static_cast<double>(tokens.size());
-    if (score <= best) return;
-    best = score;
-    ids.clear();
-    for (const TokenLogprob& token : tokens) ids.push_back(token.id);
+    Scored& one = found.emplace_back();
+    one.score = logprob / std::pow(static_cast<double>(tokens.size()), length_penalty);
+    for (const TokenLogprob& token : tokens) one.ids.push_back(token.id);
     return;
   }
   for (const TokenLogprob& token : next_of(tokens)) {
     tokens.push_back(token);
-    search_all(tokens, logprob + static_cast<double>(token.logprob), most, best, ids);
+    search_all(tokens, logprob + static_cast<double>(token.logprob), most, length_penalty, found);
     tokens.pop_back();
   }
 }
 
-// With a beam for everything that there is, nothing better is overlooked.
+// With a beam for everything that there is, nothing better is overlooked, and the next best ones follow.
 TEST(BeamSearch, FindsTheBestOfAllWithBeamsEnough) {
-  BeamSearch search({.num_beams = 625, .max_new_tokens = 4, .end_ids = {0}, .is_complete = {}});
-  while (!search.done()) {
-    std::vector<std::vector<TokenLogprob>> next;
-    for (const auto& beam : search.beams()) next.push_back(next_of(beam.tokens));
-    search.advance(next);
+  std::set<std::size_t> lengths;
+  for (const double length_penalty : {1.0, 0.0, 3.0, -1.0}) {
+    SCOPED_TRACE(length_penalty);
+    BeamSearch search(
+        {.num_beams = 625, .max_new_tokens = 4, .length_penalty = length_penalty, .end_ids = {0}, .is_complete = {}});
+    while (!search.done()) {
+      std::vector<std::vector<TokenLogprob>> next;
+      for (const auto& beam : search.beams()) next.push_back(next_of(beam.tokens));
+      search.advance(next);
+    }
+    std::vector<Scored> all;
+    std::vector<TokenLogprob> tokens;
+    search_all(tokens, 0, 4, length_penalty, all);
+    std::ranges::stable_sort(all, std::greater<>(), &Scored::score);
+    ASSERT_GE(search.ranked().size(), 5U);
+    for (std::size_t rank = 0; rank < 5; ++rank) {
+      const BeamSearch::Beam& found = search.ranked()[rank];
+      EXPECT_NEAR(found.score, all[rank].score, 1e-12);
+      ASSERT_EQ(found.tokens.size(), all[rank].ids.size());
+      for (std::size_t i = 0; i < found.tokens.size(); ++i) EXPECT_EQ(found.tokens[i].id, all[rank].ids[i]);
+      EXPECT_EQ(found.by_token, all[rank].ids.back() == 0);
+    }
+    lengths.insert(search.best().tokens.size());
   }
-  double best = -1e9;
-  std::vector<std::int32_t> ids;
-  std::vector<TokenLogprob> tokens;
-  search_all(tokens, 0, 4, best, ids);
-  EXPECT_NEAR(search.best().score, best, 1e-12);
-  ASSERT_EQ(search.best().tokens.size(), ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(search.best().tokens[i].id, ids[i]);
-  EXPECT_EQ(search.best().by_token, ids.back() == 0);
+  EXPECT_GT(lengths.size(), 1U) << "the penalty changes nothing";
 }
 
 TEST(BeamSearch, EndsWhereATextIsComplete) {

@@ -218,6 +218,7 @@ TEST(OpenAiRequests, SettleEveryFieldOfVllms) {
   };
   for (const char* fields :
        {R"("use_beam_search": false, "length_penalty": 1.0, "watermarking": false, "stream_interval": 1)",
+        R"("use_beam_search": true, "length_penalty": 0.5, "n": 2, "best_of": 4)",
         R"("spaces_between_special_tokens": true, "kv_transfer_params": null, "vllm_xargs": {})",
         R"("request_id": "a", "session_id": "b", "return_token_offsets": true, "return_mm_kwargs": false)",
         R"("bad_words": ["a b", "c"], "allowed_token_ids": [1, 2], "thinking_token_budget": -1)",
@@ -226,8 +227,7 @@ TEST(OpenAiRequests, SettleEveryFieldOfVllms) {
     EXPECT_EQ(both(fields), "no error") << fields;
   }
   for (const auto& [field, value] :
-       std::vector<std::pair<std::string, std::string>>{{"use_beam_search", "true"},
-                                                        {"length_penalty", "2"},
+       std::vector<std::pair<std::string, std::string>>{{"length_penalty", "2"},
                                                         {"watermarking", "true"},
                                                         {"stream_interval", "4"},
                                                         {"spaces_between_special_tokens", "false"},
