@@ -179,6 +179,19 @@ TEST(BeamRoutes, DisturbNobody) {
   EXPECT_TRUE(server.becomes_idle());
 }
 
+// Whether no step is computed any more, within ten seconds: between two steps a search looks as if it had ended.
+bool rests(const TinyServer& server) {
+  std::int64_t steps = -1;
+  int same = 0;
+  for (int i = 0; i < 1000 && same < 30; ++i) {
+    const std::int64_t now = server.stats().steps;
+    same = now == steps ? same + 1 : 0;
+    steps = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return same >= 30;
+}
+
 // A client that goes away ends its search, and nothing of it is left.
 TEST(BeamRoutes, EndWithTheirClient) {
   TinyServer server(with_beams());
@@ -193,6 +206,7 @@ TEST(BeamRoutes, EndWithTheirClient) {
     }
     EXPECT_GE(server.stats().steps, before + 8);
   }
+  EXPECT_TRUE(rests(server)) << "it goes on for nobody";
   EXPECT_TRUE(server.becomes_idle());
   EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "ab", "max_tokens": 2})").status, 200);
 }
