@@ -9,6 +9,7 @@
 #include "models/config.h"
 #include "server/ids.h"
 #include "server/json_body.h"
+#include "server/openai/api_error.h"
 #include "server/texts_field.h"
 
 namespace tern::server {
@@ -17,8 +18,17 @@ namespace {
 using io::Json;
 using Exchange = std::shared_ptr<HttpExchange>;
 
-void require_model(const ChatService& service, JsonBody& body) {
-  if (const auto refusal = service.not_the_model(body.text("model").value_or(""))) throw Failure(refusal->error);
+// The end of the body: no field is left, and `model` is the one that is served. False: that was refused.
+bool is_for_us(const ChatService& service, JsonBody& body, HttpExchange& exchange) {
+  const std::string model = body.text("model").value_or("");
+  body.finish();
+  const auto refusal = service.not_the_model(model);
+  if (refusal) openai::refuse(exchange, refusal->error, refusal->status);
+  return !refusal;
+}
+
+void require_plain_numbers(JsonBody& body) {
+  if (body.text("encoding_format").value_or("float") != "float") throw body.wrong("encoding_format", "float");
 }
 
 // Throws the first text's error, which says which one it is.
@@ -57,7 +67,6 @@ std::string document_text(const Json& one, JsonBody& body) {
 
 void rerank(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
-  require_model(service, body);
   const std::string query = body.required_text("query");
   const auto instruction = body.text("instruction");
   const Json* given = body.find("documents");
@@ -66,7 +75,8 @@ void rerank(ChatService& service, const HttpRequest& request, const Exchange& ex
   for (const Json& one : *given) documents.push_back(document_text(one, body));
   const auto top = body.integer("top_n", 0).value_or(0);
   const bool shown = body.boolean("return_documents").value_or(true);
-  body.finish();
+  body.takes({"user"});
+  if (!is_for_us(service, body, *exchange)) return;
   std::vector<engine::RerankPair> pairs;
   for (const std::string& document : documents) pairs.push_back({query, document, instruction});
   std::vector<engine::PooledText> scores;
@@ -90,22 +100,27 @@ void rerank(ChatService& service, const HttpRequest& request, const Exchange& ex
   exchange->respond(200, "application/json", out.dump());
 }
 
-// One text with each of many, or as many with as many.
+// One text with each of many, or as many with as many. vLLM's newer names of the two are queries and documents.
 void score(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
-  require_model(service, body);
-  std::vector<std::string> first = body.texts("text_1");
-  const std::vector<std::string> second = body.texts("text_2");
-  if (first.empty()) throw body.wrong("text_1", "a text or a list of texts");
-  if (second.empty()) throw body.wrong("text_2", "a text or a list of texts");
-  body.finish();
+  const bool newer = body.find("queries") != nullptr || body.find("documents") != nullptr;
+  const std::string_view one_key = newer ? "queries" : "text_1", other_key = newer ? "documents" : "text_2";
+  std::vector<std::string> first = body.texts(one_key);
+  const std::vector<std::string> second = body.texts(other_key);
+  if (first.empty()) throw body.wrong(one_key, "a text or a list of texts");
+  if (second.empty()) throw body.wrong(other_key, "a text or a list of texts");
+  require_plain_numbers(body);
+  body.takes({"user"});
+  if (!is_for_us(service, body, *exchange)) return;
   if (first.size() == 1) first.resize(second.size(), first[0]);
-  if (first.size() != second.size()) throw body.wrong("text_2", cat(first.size(), " texts, as \"text_1\" has"));
+  if (first.size() != second.size()) {
+    throw body.wrong(other_key, cat(first.size(), " texts, as \"", one_key, "\" has"));
+  }
   std::vector<engine::RerankPair> pairs;
   for (std::size_t i = 0; i < first.size(); ++i) pairs.push_back({first[i], second[i]});
   std::vector<engine::PooledText> scores;
   service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs); });
-  const std::int64_t tokens = require_all(scores, "text_2");
+  const std::int64_t tokens = require_all(scores, other_key);
   Json out = head(service, "score-", "list");
   out["data"] = Json::array();
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -130,10 +145,9 @@ std::vector<float> probabilities(const std::vector<float>& logits) {
 
 void classify(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
-  require_model(service, body);
   const auto prompts = prompts_field(body, "input");
   body.takes({"user"});
-  body.finish();
+  if (!is_for_us(service, body, *exchange)) return;
   std::vector<engine::PooledText> logits;
   std::vector<std::string> labels;
   service.run([&](engine::LLM& llm) {
@@ -160,11 +174,10 @@ void classify(ChatService& service, const HttpRequest& request, const Exchange& 
 
 void pooling(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
-  require_model(service, body);
   const auto prompts = prompts_field(body, "input");
-  if (body.text("encoding_format").value_or("float") != "float") throw body.wrong("encoding_format", "float");
+  require_plain_numbers(body);
   body.takes({"user"});
-  body.finish();
+  if (!is_for_us(service, body, *exchange)) return;
   std::vector<engine::PooledText> vectors;
   service.run([&](engine::LLM& llm) { vectors = llm.embed(prompts, llm.default_pooling()); });
   const std::int64_t tokens = require_all(vectors, "input");

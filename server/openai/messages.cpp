@@ -33,6 +33,9 @@ std::string part_text(const io::Json& json, const std::string& place, std::vecto
     }
     part.takes({"detail", "uuid"});
     out = chat::image_tag;
+  } else if (type == "image") {  // as ms-swift's clients write it
+    images.push_back(part.required_text("image"));
+    out = chat::image_tag;
   } else {
     throw part.wrong("type", "text or image_url");
   }

@@ -229,9 +229,10 @@ std::string_view openapi() {
         "properties": {
           "type": {
             "type": "string",
-            "enum": ["text", "input_text", "output_text", "refusal", "image_url", "input_image"]
+            "enum": ["text", "input_text", "output_text", "refusal", "image_url", "input_image", "image"]
           },
           "text": {"type": ["string", "null"]}, "refusal": {"type": ["string", "null"]},
+          "image": {"type": "string", "description": "ms-swift's: data: alone; nothing is fetched."},
           "image_url": {
             "anyOf": [
               {

@@ -360,7 +360,7 @@ std::string_view plain_openapi() {
             "minItems": 1
           },
           "top_n": {"type": ["integer", "null"], "minimum": 0},
-          "return_documents": {"type": ["boolean", "null"], "default": true}
+          "return_documents": {"type": ["boolean", "null"], "default": true}, "user": {}
         },
         "additionalProperties": false
       },
@@ -372,17 +372,29 @@ std::string_view plain_openapi() {
         "additionalProperties": true
       },
       "ScoreRequest": {
-        "type": "object", "required": ["text_1", "text_2"],
-        "properties": {
-          "model": {"type": ["string", "null"]},
-          "text_1": {
-            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
+        "anyOf": [
+          {
+            "type": "object", "required": ["text_1", "text_2"],
+            "properties": {
+              "model": {"type": ["string", "null"]}, "text_1": {"$ref": "#/components/schemas/Texts"},
+              "text_2": {"$ref": "#/components/schemas/Texts"},
+              "encoding_format": {"anyOf": [{"type": "string", "enum": ["float"]}, {"type": "null"}]}, "user": {}
+            },
+            "additionalProperties": false
           },
-          "text_2": {
-            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
+          {
+            "type": "object", "required": ["queries", "documents"],
+            "properties": {
+              "model": {"type": ["string", "null"]}, "queries": {"$ref": "#/components/schemas/Texts"},
+              "documents": {"$ref": "#/components/schemas/Texts"},
+              "encoding_format": {"anyOf": [{"type": "string", "enum": ["float"]}, {"type": "null"}]}, "user": {}
+            },
+            "additionalProperties": false
           }
-        },
-        "additionalProperties": false
+        ]
+      },
+      "Texts": {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]
       },
       "ClassifyRequest": {
         "type": "object", "required": ["input"],
