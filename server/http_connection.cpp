@@ -1,5 +1,7 @@
 #include "server/http_connection.h"
 
+#include <sys/socket.h>
+
 #include <boost/asio/buffer.hpp>
 #include <vector>
 
@@ -123,8 +125,9 @@ void Connection::set_deadlines() {
 }
 
 void Connection::wait_readable() {
+  if (waiting_readable_ || closed_ || input_ended_) return;
   // A client that asks and asks without reading answers is left to wait.
-  if (waiting_readable_ || closed_ || input_ended_ || in_.size() > host_.options.max_header_bytes + kReadAhead) return;
+  if (in_.size() > host_.options.max_header_bytes + kReadAhead) return wait_broken();
   waiting_readable_ = true;
   socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const Error& error) {
     self->waiting_readable_ = false;
@@ -138,6 +141,22 @@ void Connection::wait_writable() {
   socket_.async_wait(Socket::wait_write, [self = shared_from_this()](const Error& error) {
     self->waiting_writable_ = false;
     if (!error) self->work();
+  });
+}
+
+// While nothing is read, a reset is all that shows that the client went away, for whom there may be much to compute.
+void Connection::wait_broken() {
+  if (waiting_broken_) return;
+  waiting_broken_ = true;
+  socket_.async_wait(Socket::wait_error, [self = shared_from_this()](const Error& error) {
+    self->waiting_broken_ = false;
+    if (error || self->closed_) return;
+    int found = 0;  // urgent bytes wake it too
+    socklen_t size = sizeof(found);
+    if (getsockopt(self->socket_.native_handle(), SOL_SOCKET, SO_ERROR, &found, &size) != 0 || found != 0) {
+      return self->close();
+    }
+    self->wait_readable();
   });
 }
 

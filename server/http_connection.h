@@ -54,6 +54,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   void wait_readable();
   void wait_writable();
+  void wait_broken();
   void on_readable();
   void on_end_of_input();
   void receive(std::string_view came);
@@ -84,6 +85,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   bool waiting_readable_ = false;
   bool waiting_writable_ = false;
+  bool waiting_broken_ = false;
   bool last_request_ = false;  // what comes after is thrown away
   bool closing_ = false;       // nothing is sent after what is in out_
   bool broken_off_ = false;    // ditto, and the client must see that something is missing

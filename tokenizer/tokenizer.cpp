@@ -9,6 +9,17 @@
 
 namespace tern::tokenizer {
 
+namespace {
+
+// A buffer that one text made larger than others need, which would be held as long as the tokenizer lives.
+template <typename Buffer>
+void shed(Buffer& buffer) {
+  constexpr std::size_t kKept = 1U << 20;  // bytes
+  if (buffer.capacity() * sizeof(typename Buffer::value_type) > kKept) buffer = Buffer();
+}
+
+}  // namespace
+
 // A workspace borrowed from the tokenizer for one call, so that threads share no cache and caches outlive calls.
 class TokenizerImpl::Lease {
  public:
@@ -21,6 +32,12 @@ class TokenizerImpl::Lease {
   }
   ~Lease() {
     if (work_ == nullptr) return;
+    shed(work_->tokens);
+    shed(work_->symbols);
+    shed(work_->whole);
+    shed(work_->heap);
+    shed(work_->best);
+    shed(work_->scratch);
     const std::lock_guard lock(owner_.mutex_);
     owner_.idle_.push_back(std::move(work_));
   }
