@@ -269,9 +269,10 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
   }
   const auto length = static_cast<std::int64_t>(prompt->ids.size());
   if (length >= max_model_len_) {
-    sink->failed(data_error("prompt", cat("fewer than ", max_model_len_, " tokens"), cat(length, " tokens"),
-                            "shorten it, or serve the model with a longer --max_model_len"),
-                 413);
+    // A 400 in these words is what clients know it by, to shorten their dialogue and ask again.
+    sink->failed(data_error("the prompt is too long", cat("fewer than ", max_model_len_, " tokens"),
+                            cat(length, " tokens"), "shorten it, or serve the model with a longer --max_model_len"),
+                 400);
     return nullptr;
   }
   // The markers of thoughts and calls may be special tokens, which the parser has to see.

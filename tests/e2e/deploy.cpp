@@ -223,7 +223,8 @@ TEST_F(Deploy, RefusesInOpenAisWords) {
   EXPECT_EQ(json_of(field)["error"]["param"], "temprature");
   EXPECT_EQ(server.post("/v1/chat/completions", "{", key).status, 400);
   const HttpReply longer = server.post("/v1/completions", R"({"prompt": ")" + std::string(100, 'a') + R"("})", key);
-  EXPECT_EQ(longer.status, 413) << longer.body;
+  EXPECT_EQ(longer.status, 400) << longer.body;
+  EXPECT_NE(error(longer).find("prompt is too long"), std::string::npos) << longer.body;  // as clients know it
   EXPECT_EQ(ask(server.port(), "GET", "/v1/nothing", "", key).status, 404);
   const HttpReply method = ask(server.port(), "DELETE", "/v1/chat/completions", "", key);
   EXPECT_EQ(method.status, 405);
