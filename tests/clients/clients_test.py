@@ -6,12 +6,7 @@ clients_test.py TERN. Starts the server on a free port of loopback and ends it.
 import asyncio
 import json
 import math
-import socket
-import subprocess
-import sys
-import time
 import unittest
-import urllib.request
 
 import anthropic
 import jsonschema
@@ -19,21 +14,19 @@ import numpy
 import ollama
 import openai
 import tritonclient.http
+from served import KEY, MODEL, main, server
 
-MODEL = "smollm2-135m"
 HELLO = [{"role": "user", "content": "Say hello."}]
 PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 20}, "age": {"type": "integer"}},
           "required": ["name", "age"], "additionalProperties": False}
 WEATHER = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 30}, "unit": {"enum": ["C", "F"]}},
            "required": ["city", "unit"], "additionalProperties": False}
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "description": "of a city", "parameters": WEATHER}}]
-KEY = "secret"
-base = ""
 
 
 class OpenAI(unittest.TestCase):
     def setUp(self):
-        self.client = openai.OpenAI(base_url=base + "/v1", api_key=KEY, max_retries=0)
+        self.client = openai.OpenAI(base_url=server.base + "/v1", api_key=KEY, max_retries=0)
 
     def chat(self, **fields):
         return self.client.chat.completions.create(**{"model": MODEL, "messages": HELLO, "temperature": 0, "max_tokens": 16} | fields)
@@ -50,7 +43,7 @@ class OpenAI(unittest.TestCase):
 
     def test_many_at_once(self):
         async def all_of_them():
-            client = openai.AsyncOpenAI(base_url=base + "/v1", api_key=KEY)
+            client = openai.AsyncOpenAI(base_url=server.base + "/v1", api_key=KEY)
             return await asyncio.gather(*(client.chat.completions.create(
                 model=MODEL, messages=[{"role": "user", "content": f"Count to {n}."}], max_tokens=16) for n in range(32)))
         answers = asyncio.run(all_of_them())
@@ -130,7 +123,7 @@ class OpenAI(unittest.TestCase):
         with self.assertRaises(openai.BadRequestError):
             self.chat(extra_body={"no_such_field": 1})
         with self.assertRaises(openai.AuthenticationError):
-            openai.OpenAI(base_url=base + "/v1", api_key="wrong", max_retries=0).models.list()
+            openai.OpenAI(base_url=server.base + "/v1", api_key="wrong", max_retries=0).models.list()
         self.assertEqual([model.id for model in self.client.models.list()], [MODEL])
 
     def test_responses(self):
@@ -149,7 +142,7 @@ class OpenAI(unittest.TestCase):
 
 class Anthropic(unittest.TestCase):
     def setUp(self):
-        self.client = anthropic.Anthropic(base_url=base, api_key=KEY, max_retries=0)
+        self.client = anthropic.Anthropic(base_url=server.base, api_key=KEY, max_retries=0)
 
     def test_whole_streamed_and_counted(self):
         fields = {"model": MODEL, "max_tokens": 16, "messages": HELLO, "system": "Be brief.", "extra_body": {"temperature": 0}}
@@ -172,13 +165,13 @@ class Anthropic(unittest.TestCase):
         with self.assertRaises(anthropic.NotFoundError):
             self.client.messages.create(model="none", max_tokens=4, messages=HELLO)
         with self.assertRaises(anthropic.AuthenticationError):
-            anthropic.Anthropic(base_url=base, api_key="wrong", max_retries=0).messages.create(
+            anthropic.Anthropic(base_url=server.base, api_key="wrong", max_retries=0).messages.create(
                 model=MODEL, max_tokens=4, messages=HELLO)
 
 
 class Ollama(unittest.TestCase):
     def test_chat_generate_and_embed(self):
-        client = ollama.Client(host=base, headers={"Authorization": f"Bearer {KEY}"})
+        client = ollama.Client(host=server.base, headers={"Authorization": f"Bearer {KEY}"})
         options = {"temperature": 0, "num_predict": 12}
         whole = client.chat(model=MODEL, messages=HELLO, options=options)
         parts = list(client.chat(model=MODEL, messages=HELLO, options=options, stream=True))
@@ -194,7 +187,7 @@ class Triton(unittest.TestCase):
     SAMPLING = {"temperature": 0, "max_tokens": 8}
 
     def setUp(self):
-        self.client = tritonclient.http.InferenceServerClient(base.removeprefix("http://"))
+        self.client = tritonclient.http.InferenceServerClient(server.base.removeprefix("http://"))
         self.addCleanup(self.client.close)
 
     def infer(self, binary, outputs=("text_output",), **flags):
@@ -219,7 +212,7 @@ class Triton(unittest.TestCase):
         self.assertEqual(self.client.get_model_repository_index(headers=self.HEADERS)[0]["name"], MODEL)
 
     def test_infers(self):
-        client = openai.OpenAI(base_url=base + "/v1", api_key=KEY)
+        client = openai.OpenAI(base_url=server.base + "/v1", api_key=KEY)
         text = client.completions.create(model=MODEL, prompt="Once upon a", **self.SAMPLING).choices[0].text
         for binary in (False, True):
             answer = self.infer(binary, ("text_output", "num_output_tokens", "cumulative_logprob"))
@@ -237,30 +230,6 @@ class Triton(unittest.TestCase):
         self.assertIn("generate_stream", str(refused.exception))
         with self.assertRaises(tritonclient.http.InferenceServerException):
             self.client.get_model_metadata(MODEL)  # without the key
-
-
-def main():
-    global base
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    base = f"http://127.0.0.1:{port}"
-    server = subprocess.Popen([sys.argv[1], "deploy", "--model", MODEL, "--host", "127.0.0.1", "--port", str(port),
-                               "--api_key", KEY, "--quiet", "--kv_cache_memory", "1GB"])
-    try:
-        for _ in range(600):
-            try:
-                urllib.request.urlopen(base + "/health").close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        result = unittest.main(argv=sys.argv[:1], exit=False, verbosity=2).result
-    finally:
-        server.terminate()
-        ended = server.wait(60)
-    failed = len(result.failures) + len(result.errors)
-    print(f"[  PASSED  ] {result.testsRun - failed} tests; the server ended with {ended}")
-    sys.exit(1 if failed or ended else 0)
 
 
 if __name__ == "__main__":
