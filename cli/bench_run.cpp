@@ -75,13 +75,13 @@ ComparedDevice measure_target(const Arguments& arguments, const BenchTarget& tar
   engine::BenchmarkOptions options = benchmark_options(arguments);
   require_cache_dtype(*session, options.engine);
   const auto draft = open_draft(arguments, *session);
+  const auto head = open_head(arguments, *session);
   models::LoadOptions load;
   load.max_positions = longest_of_all(arguments, session->model.config, options);
   load_weights(*session, arguments, load);
-  if (draft) {
-    options.engine.max_model_len = load.max_positions;
-    engine::use_draft_model(*session, *draft, options.engine, weight_progress(arguments));
-  }
+  options.engine.max_model_len = load.max_positions;
+  if (draft) engine::use_draft_model(*session, *draft, options.engine, weight_progress(arguments));
+  if (head) engine::use_head(*session, *head, options.engine, weight_progress(arguments));
   ComparedDevice out;
   out.roofline.device = target.device;
   out.roofline.threads = target.threads > 0 ? target.threads : usable_threads();

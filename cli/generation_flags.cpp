@@ -14,7 +14,9 @@
 #include "engine/draft_model.h"
 #include "io/mapped_file.h"
 #include "models/adapter.h"
+#include "models/eagle3.h"
 #include "session/beside.h"
+#include "session/model_names.h"
 
 namespace tern::cli {
 namespace {
@@ -95,19 +97,41 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   return options;
 }
 
+namespace {
+
+SpeculativeConfig speculative_config(const Arguments& arguments) {
+  const auto text = arguments.maybe_string("speculative_config");
+  return text ? read_speculative_config(*text) : SpeculativeConfig();
+}
+
+// The revision is the model's.
+session::HubOptions draft_hub(const Arguments& arguments) {
+  session::HubOptions hub = hub_options(arguments);
+  hub.revision.clear();
+  return hub;
+}
+
+}  // namespace
+
 // Its dtype is its own, whatever the model's is made.
 std::shared_ptr<session::Session> open_draft(const Arguments& arguments, const session::Session& session) {
-  const auto text = arguments.maybe_string("speculative_config");
-  const std::string model = text ? read_speculative_config(*text).model : "";
-  if (model.empty()) return nullptr;
+  const SpeculativeConfig config = speculative_config(arguments);
+  if (config.method != SpeculativeConfig::Method::draft_model) return nullptr;
   session::SessionOptions options;
-  options.model = model;
-  options.hub = hub_options(arguments);
-  options.hub.revision.clear();
-  options.activations = session_options(arguments, model).activations;
+  options.model = config.model;
+  options.hub = draft_hub(arguments);
+  options.activations = session_options(arguments, config.model).activations;
   std::shared_ptr<session::Session> draft = session::open_beside(session, options).value();
   engine::check_draft_model(draft->model.config, draft->text->tokenizer, session.text->tokenizer).value();
   return draft;
+}
+
+std::shared_ptr<models::SpeculativeHead> open_head(const Arguments& arguments, const session::Session& session) {
+  const SpeculativeConfig config = speculative_config(arguments);
+  if (config.method != SpeculativeConfig::Method::eagle3) return nullptr;
+  const std::string path = session::resolve_model(config.model, draft_hub(arguments)).value();
+  auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());
+  return models::open_eagle3(std::move(source), session.model.config).value();
 }
 
 void tell_guesses(const engine::Guesses& guesses) {

@@ -24,6 +24,11 @@ void load_training_arguments(Arguments& arguments);
 // Throws Failure: it isn't one for that (check_draft_model), or has no guesses to make (usage).
 [[nodiscard]] std::shared_ptr<session::Session> open_draft(const Arguments& arguments, const session::Session& session);
 
+// The head over the model's hidden states that it names, in the same way; null: none. Throws Failure: it's none of this
+// model's (models/eagle3.h).
+[[nodiscard]] std::shared_ptr<models::SpeculativeHead> open_head(const Arguments& arguments,
+                                                                 const session::Session& session);
+
 // Whether guesses paid, in a line; none where nothing was guessed.
 void tell_guesses(const engine::Guesses& guesses);
 

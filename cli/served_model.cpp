@@ -111,6 +111,7 @@ ServedModel::ServedModel(const Arguments& given, bool takes_weights)
   options_.images = true;
   options_.progress = weight_progress(arguments_);
   options_.draft = open_draft(arguments_, *session_);
+  options_.head = open_head(arguments_, *session_);
   use_server_seats(arguments_, options_.engine);
 }
 ServedModel::~ServedModel() = default;

@@ -16,7 +16,8 @@ Failure refuse(const std::string& what) {
   return Failure(
       usage_error(cat("--speculative_config ", what),
                   R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
-                  R"("prompt_lookup_min": 2} or {"model": "FOLDER", "num_speculative_tokens": 5})"));
+                  R"("prompt_lookup_min": 2} or {"model": "FOLDER", "num_speculative_tokens": 5}, where FOLDER is a )"
+                  R"(smaller model, or with "method": "eagle3" a head)"));
 }
 
 std::optional<std::int64_t> number(const io::Json& json, std::string_view key, std::int64_t least = 1,
@@ -47,30 +48,36 @@ std::string text_of(const io::Json& json, std::string_view key) {
 
 struct Method {
   std::string_view name;
+  SpeculativeConfig::Method method;
   std::vector<std::string_view> keys;  // beside the method and the number of tokens
 };
 
 const std::vector<Method>& methods() {
-  static const std::vector<Method> all = {{"ngram", {"prompt_lookup_max", "prompt_lookup_min"}},
-                                          {"draft_model", {"model"}},
+  using Named = SpeculativeConfig::Method;
+  static const std::vector<Method> all = {{"ngram", Named::ngram, {"prompt_lookup_max", "prompt_lookup_min"}},
+                                          {"draft_model", Named::draft_model, {"model"}},
+                                          {"eagle3", Named::eagle3, {"model"}},
                                           {"suffix",
+                                           Named::suffix,
                                            {"suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests",
                                             "suffix_decoding_max_spec_factor", "suffix_decoding_min_token_prob"}}};
   return all;
 }
 
-void require_keys(const io::Json& json, const std::string& method) {
+// The method of that name, which knows all keys.
+const Method& require_keys(const io::Json& json, const std::string& method) {
   const auto known =
       std::ranges::find_if(methods(), [&](const Method& one) { return std::string_view(method) == one.name; });
   if (known == methods().end()) {
     throw refuse(cat("has the method ", method.empty() ? "none" : cat("\"", method, "\""),
-                     ", and ngram, draft_model and suffix are those there are"));
+                     ", and ngram, draft_model, eagle3 and suffix are those there are"));
   }
   for (const auto& [key, value] : json.items()) {
     if (key == "method" || key == "num_speculative_tokens") continue;
     if (std::find(known->keys.begin(), known->keys.end(), key) != known->keys.end()) continue;
     throw refuse(cat("has the key ", key, ", which the method ", method, " does not know"));
   }
+  return *known;
 }
 
 engine::SuffixOptions read_suffix(const io::Json& json) {
@@ -95,10 +102,13 @@ SpeculativeConfig read_speculative_config(const std::string& text) {
   std::string method = text_of(json, "method");
   config.model = text_of(json, "model");
   if (method.empty() && !config.model.empty()) method = "draft_model";
-  require_keys(json, method);
-  if (method == "draft_model" && config.model.empty()) throw refuse("needs the model that guesses");
+  config.method = require_keys(json, method).method;
+  const bool is_head = config.method == SpeculativeConfig::Method::eagle3;
+  if ((is_head || config.method == SpeculativeConfig::Method::draft_model) && config.model.empty()) {
+    throw refuse(cat("needs the ", is_head ? "head" : "model", " that guesses"));
+  }
   auto tokens = number(json, "num_speculative_tokens");
-  if (method == "suffix") {
+  if (config.method == SpeculativeConfig::Method::suffix) {
     config.options.suffix = read_suffix(json);
     if (!tokens) tokens = config.options.suffix->max_tree_depth;
   }

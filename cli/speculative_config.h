@@ -9,7 +9,8 @@ namespace tern::cli {
 
 struct SpeculativeConfig {
   engine::SpeculativeOptions options;
-  std::string model;  // that guesses; "": what was written before does
+  enum class Method { ngram, draft_model, suffix, eagle3 } method = Method::ngram;
+  std::string model;  // the draft model, or the head; "": what was written before guesses
 };
 
 // Throws Failure (usage): a key or method that isn't known, or a value that isn't one of its key.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "engine/answer_stream.h"
 #include "engine/beam_search.h"
@@ -11,6 +12,7 @@
 #include "engine/swap_about.h"
 #include "engine/text_scorer.h"
 #include "models/saved_modules.h"
+#include "models/speculative_head.h"
 #include "models/vision.h"
 #include "session/beside.h"
 #include "session/end_tokens.h"
@@ -117,6 +119,18 @@ void use_draft_model(const session::Session& session, session::Session& draft, E
   options.draft_numerics.x15 = true;
 }
 
+void use_head(session::Session& session, models::SpeculativeHead& head, EngineOptions& options,
+              const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  models::LoadOptions load;
+  load.max_positions = options.max_model_len;
+  load.progress = progress;
+  const std::size_t told = session.model.notes.size();
+  head.load(session.model, load).value();
+  for (std::size_t i = told; i < session.model.notes.size(); ++i) log_info(session.model.notes[i]);
+  log_info(head.description());
+  options.head = &head;
+}
+
 LLM::LLM(session::Session& session, LLMOptions options)
     : session_(session), options_(std::move(options)), adapters_(session.model.config) {}
 LLM::~LLM() = default;
@@ -186,6 +200,7 @@ void LLM::read_weights() {
   }
   require_trained_head(session_, adapter_);
   if (options_.draft) use_draft_model(session_, *options_.draft, options_.engine, options_.progress);
+  if (options_.head) use_head(session_, *options_.head, options_.engine, options_.progress);
 }
 
 void LLM::sleep() {
@@ -265,7 +280,8 @@ void LLM::find_swap_about() {
   if (engine.swap.dir.empty() || !engine.swap.about.empty()) return;
   const bool scaled = !session_.model.config.rope_long_factors.empty();
   engine.swap.about = cat(about_model(session_, options_.adapter).value(),
-                          about_numerics(engine.numerics, scaled ? engine.max_model_len : 0));
+                          about_numerics(engine.numerics, scaled ? engine.max_model_len : 0),
+                          options_.head ? about_head(*options_.head) : std::string());
 }
 
 // The folder is of the weights that were read.

@@ -78,6 +78,8 @@ struct LLMOptions {
   ServedAdapters adapters;
   // A smaller model of the same vocabulary that guesses tokens (session/beside.h, EngineOptions::speculation).
   std::shared_ptr<session::Session> draft;
+  std::shared_ptr<models::SpeculativeHead>
+      head;                       // or a head over the model's hidden states, whose weights are yet to be read
   bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
   std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
   std::string agent_template;     // how tools are written (chat/agent_template.h); "": the template's own way
@@ -122,6 +124,11 @@ struct TextScore {
 // Throws Failure (data, device): as session::load_beside.
 void use_draft_model(const session::Session& session, session::Session& draft, EngineOptions& options,
                      const std::function<void(std::uint64_t done, std::uint64_t total)>& progress);
+
+// Reads the weights of a head into the session's model, which has been read, and puts it into the options. Throws
+// Failure (data, device): as models::SpeculativeHead::load.
+void use_head(session::Session& session, models::SpeculativeHead& head, EngineOptions& options,
+              const std::function<void(std::uint64_t done, std::uint64_t total)>& progress);
 
 class LLM;
 

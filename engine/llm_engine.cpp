@@ -11,9 +11,8 @@
 #include "engine/draft_model.h"
 #include "engine/known_tokens.h"
 #include "engine/non_finite_logit.h"
-#include "engine/prompt_lookup.h"
 #include "engine/stop_texts.h"
-#include "engine/suffix_decoding.h"
+#include "models/speculative_head.h"
 #include "models/vision.h"
 #include "nn/linear.h"
 #include "session/model_dtype.h"
@@ -23,6 +22,7 @@ namespace {
 
 EngineOptions completed(EngineOptions options) {
   options.max_num_batched_tokens = std::max(options.max_num_batched_tokens, options.max_num_seqs);
+  if (options.speculation.num_speculative_tokens == 0) options.head = nullptr;
   return options;
 }
 
@@ -123,6 +123,14 @@ void fail(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) 
           : non_finite_logit(where, drawn.logit_sum);
 }
 
+// Of the model's layers, and of the head's behind them.
+std::vector<nn::CacheSpec> cache_specs(const EngineOptions& options, const models::LoadedModel& model) {
+  std::vector<nn::CacheSpec> specs = model.architecture->cache_specs(model.config);
+  if (options.head == nullptr) return specs;
+  for (nn::CacheSpec& spec : options.head->cache_specs()) specs.push_back(std::move(spec));
+  return specs;
+}
+
 // Some of the memory is for the tower, which comes with the first image, and some for a draft model's own cache.
 CacheOptions cache_beside(const ImageEncoder* images, const EngineOptions& options, const models::LoadedModel& model) {
   CacheOptions cache = cache_options(options, model);
@@ -157,7 +165,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       end_ids_(options.end_token_ids),
       images_(image_encoder(model, options_, runtime)),
       lora_(lora_slots(model, options_.lora)),
-      cache_(model.store, model.architecture->cache_specs(model.config), cache_beside(images_.get(), options_, model)),
+      cache_(model.store, cache_specs(options_, model), cache_beside(images_.get(), options_, model)),
       caches_prefixes_(engine::caches_prefixes(options_, model)),
       swap_(caches_prefixes_ ? make_swap_space(cache_, options_.swap) : nullptr),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool(),
@@ -176,24 +184,11 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
     runner.num_lora_slots = lora_->num_slots();
   }
   runner.top_logprobs = options_.top_logprobs;
+  if (options_.head != nullptr) leave_states(runner);
   const std::int64_t draft_rows = rows_of_drafts(*model.store->device(), options_.max_num_batched_tokens);
   runner.max_drafts = std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows - 1);
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
   speculation_ = Speculation(proposer(runtime), options_.speculation, draft_rows, max_model_len());
-}
-
-// Null: nobody guesses.
-std::unique_ptr<Proposer> LLMEngine::proposer(session::Runtime& runtime) {
-  if (options_.speculation.num_speculative_tokens == 0) return nullptr;
-  if (options_.speculation.suffix) return std::make_unique<SuffixDecoding>(options_.speculation);
-  if (options_.draft == nullptr) return std::make_unique<PromptLookup>(options_.speculation);
-  DraftModelOptions draft;
-  draft.max_num_seqs = options_.max_num_seqs;
-  draft.max_num_batched_tokens = options_.max_num_batched_tokens;
-  draft.numerics = options_.draft_numerics;
-  draft.step_cost = options_.speculation.draft_step_cost;
-  const tern_dtype dtype = draft_cache_dtype(*options_.draft, options_.cache_dtype);
-  return std::make_unique<DraftModel>(*options_.draft, model_, cache_, dtype, scheduler_, draft, runtime);
 }
 
 // The blocks that a sequence found were written to the table of another seat.
@@ -214,7 +209,7 @@ PrefixHashes LLMEngine::prefix_hashes(const RequestImages& images, const Request
   for (const RequestImage& image : images.all()) seen.push_back(image_hash(image.image));
   const std::string_view adapter = request.adapter ? std::string_view(request.adapter->digest) : "";
   return {prefix_root(request.cache_salt, adapter), std::move(seen),
-          static_cast<std::size_t>(tokens / cache_.block_size())};
+          static_cast<std::size_t>(tokens / cache_.block_size()), options_.head != nullptr ? 1 : 0};
 }
 
 CacheStatistics LLMEngine::cache_statistics() const {

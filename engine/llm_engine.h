@@ -21,6 +21,10 @@
 #include "session/runtime.h"
 #include "tokenizer/tokenizer.h"
 
+namespace tern::models {
+class SpeculativeHead;
+}
+
 namespace tern::engine {
 
 struct EngineOptions {
@@ -38,6 +42,8 @@ struct EngineOptions {
   SpeculativeOptions speculation;
   models::LoadedModel* draft = nullptr;  // guesses tokens in the place of prompt lookup (check_draft_model)
   nn::Numerics draft_numerics;
+  // Or a head that guesses from the model's hidden states, loaded into the model's store; it outlives the engine.
+  const models::SpeculativeHead* head = nullptr;
   std::int64_t max_image_patches = 16384;  // of one image, where the model has a vision tower
   // Reads the tower's weights where the first image comes (models::load_vision); empty: they are there, or no request
   // has images.
@@ -166,6 +172,8 @@ class LLMEngine {
                                            std::int64_t tokens) const;
   void swap_blocks();
   [[nodiscard]] std::unique_ptr<Proposer> proposer(session::Runtime& runtime);
+  [[nodiscard]] std::unique_ptr<Proposer> head_proposer(session::Runtime& runtime);
+  void leave_states(RunnerOptions& runner);
   void fill_adapter_slots();
   [[nodiscard]] bool encode_images(const Batch& batch);
   void seat_found_blocks(const Batch& batch);
@@ -187,7 +195,8 @@ class LLMEngine {
   std::unique_ptr<models::LoraSlots> lora_;  // null: requests choose no adapters
   CacheEngine cache_;
   bool caches_prefixes_;
-  std::unique_ptr<SwapSpace> swap_;  // null: there is none
+  std::unique_ptr<SwapSpace> swap_;           // null: there is none
+  std::optional<graph::TensorScope> states_;  // what the head guesses from
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;
   Speculation speculation_;

@@ -11,8 +11,11 @@
 #include "base/strings.h"
 #include "engine/output_numbers.h"
 #include "engine/processed_logprobs.h"
+#include "nn/decoder.h"
 #include "nn/head.h"
 #include "nn/rope.h"
+#include "nn/side_by_side.h"
+#include "ops/build.h"
 #include "ops/gather_rows.h"
 #include "ops/row_sum.h"
 #include "ops/sample.h"
@@ -216,7 +219,9 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   context.adapter_slots = inputs.adapter_slots;
   if (inputs.images && inputs.images->rope_cos.present())
     nn::use_rope_table(context, nn::kDefaultRope, inputs.images->rope_cos, inputs.images->rope_sin);
+  for (const std::int64_t layer : options_.streams) nn::want_stream(context, layer);
   const Value hidden = model_.architecture->hidden_states(context, model_.config, inputs);
+  if (!options_.states.empty()) keep_states(context, hidden);
   for (const auto& [module, layer] : build.lora_slots) {
     if (!context.uses(layer.lora_a)) throw std::logic_error(cat("no layer asks for the adapters of ", module));
   }
@@ -238,6 +243,23 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
     graph.output("top_logprobs", drawn.top_logprobs);
   }
   return graph;
+}
+
+// For the head, whose program runs after this one.
+void ModelRunner::keep_states(nn::Context& context, Value hidden) const {
+  graph::Graph& graph = context.graph();
+  std::vector<Value> streams;
+  for (const std::int64_t layer : options_.streams) streams.push_back(nn::wanted_stream(context, layer));
+  if (streams.empty()) streams.push_back(hidden);
+  const TensorDesc all = model_.store->at(options_.states).desc;
+  const TensorDesc& rows = graph.desc(hidden);
+  const Value place = graph.view(graph.resource(options_.states, all),
+                                 ops::rows_like(make_desc(all.dtype, {rows.shape[0], all.shape[1]}), rows), 0);
+  std::int64_t column = 0;
+  for (const Value stream : streams) {
+    nn::put_columns(context, stream, place, column);
+    column += graph.desc(stream).shape[1];
+  }
 }
 
 void ModelRunner::launch(const Batch& batch, bool is_prepared) {

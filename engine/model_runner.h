@@ -36,6 +36,11 @@ struct RunnerOptions {
   std::int64_t max_drafts = 0;      // guesses that a step checks, of all sequences together
   bool images = false;              // steps may have images; the model has a vision tower (see prepare_images)
   std::int64_t max_programs = 128;  // that are kept, 2 at least
+  // What a head guesses from (models/speculative_head.h): of each step's tokens these streams of the model side by
+  // side, or its hidden states where there is none, are left in the store's tensor `states`, [max_num_batched_tokens,
+  // width]; "": they aren't.
+  std::string states;
+  std::vector<std::int64_t> streams;
 };
 
 struct SampledToken {
@@ -108,6 +113,7 @@ class ModelRunner {
 
   [[nodiscard]] SamplingFeatures features_for(const ScheduledSequence& part) const;
   [[nodiscard]] graph::Graph build_graph(const Bucket& capacity) const;
+  void keep_states(nn::Context& context, ops::Value hidden) const;
   [[nodiscard]] std::shared_ptr<Step> build_step(const Bucket& capacity);
   [[nodiscard]] std::shared_ptr<Step> larger_step(const Bucket& bucket) const;  // null: none was built
   [[nodiscard]] Bucket bucket_for(const Batch& batch) const;                    // the smallest that holds it

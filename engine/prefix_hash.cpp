@@ -39,8 +39,8 @@ BlockHash image_hash(const session::ImagePatches& image) {
   return hash_of_parts(parts);
 }
 
-PrefixHashes::PrefixHashes(const BlockHash& root, std::vector<BlockHash> images, std::size_t blocks)
-    : active_(true), root_(root), images_(std::move(images)) {
+PrefixHashes::PrefixHashes(const BlockHash& root, std::vector<BlockHash> images, std::size_t blocks, std::int64_t ahead)
+    : active_(true), ahead_(ahead), root_(root), images_(std::move(images)) {
   blocks_.reserve(blocks);
 }
 
@@ -54,8 +54,11 @@ std::span<const BlockHash> PrefixHashes::first(std::int64_t count, const Sequenc
 BlockHash PrefixHashes::hash_of(std::int64_t block, const Sequence& sequence, std::int64_t block_size) const {
   const std::int64_t begin = block * block_size, end = begin + block_size;
   const BlockHash& parent = blocks_.empty() ? root_ : blocks_.back();
-  const Bytes ids = std::as_bytes(
-      std::span(sequence.tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(block_size)));
+  // The chain has those before, of which the first block has none.
+  const std::int64_t first = begin + (block == 0 ? 0 : ahead_);
+  const Bytes ids =
+      std::as_bytes(std::span(sequence.tokens)
+                        .subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(end + ahead_ - first)));
   if (!sequence.images.any_within(begin, end)) {
     const Bytes parts[] = {parent, ids};
     return hash_of_parts(parts);

@@ -1,13 +1,13 @@
 // Who guesses the tokens that follow: prompt lookup (prompt_lookup.h), the text so far and earlier answers
-// (suffix_decoding.h) or a smaller model (draft_model.h). A step checks the guesses and keeps those that it draws
-// itself (speculation.h), so a proposer can't change an answer.
+// (suffix_decoding.h), a smaller model (draft_model.h) or a head over the model's own hidden states (head_proposer.h).
+// A step checks the guesses and keeps those that it draws itself (speculation.h), so a proposer can't change an answer.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 
-#include "engine/sequence.h"
+#include "engine/scheduler.h"
 
 namespace tern::engine {
 
@@ -39,10 +39,12 @@ struct DraftWish {
 class Proposer {
  public:
   virtual ~Proposer() = default;
+  // Told of each step that was computed, before anybody is asked: what it computed, sequences that it ended included.
+  virtual void follow(const Batch& /*step*/) {}
   // What guesses of this sequence cost beside checking them, where all `running` sequences have some.
   [[nodiscard]] virtual DraftCost cost(const Sequence& /*sequence*/, std::int64_t /*running*/) const { return {}; }
   // Fills Sequence::drafts, which are empty, of a step's sequences while no step runs, and takes what that cost from
-  // their budgets. `running`: how many wait for it.
+  // their budgets. After every step, also where nobody wishes any. `running`: how many wait for it.
   virtual void propose(std::span<const DraftWish> wishes, std::int64_t running) = 0;
   // A sequence ends, whose answer is as long as it'll be; it may never have had a wish.
   virtual void finish(const Sequence& /*sequence*/) {}

@@ -63,7 +63,7 @@ void Scheduler::add(std::unique_ptr<Sequence> sequence) {
 // A block can be found once its step has been waited for: `computed` says so.
 void Scheduler::publish(Sequence& sequence) {
   if (!sequence.hashes.active()) return;
-  const std::int64_t full = std::min(sequence.computed, sequence.length()) / cache_.block_size();
+  const std::int64_t full = sequence.hashes.full_blocks(sequence.computed, sequence.length(), cache_.block_size());
   if (full <= sequence.published) return;
   const auto hashes = sequence.hashes.first(full, sequence, cache_.block_size());
   for (auto b = static_cast<std::size_t>(sequence.published); b < hashes.size(); ++b) {
@@ -84,7 +84,7 @@ void Scheduler::keep_given_out() {
 void Scheduler::forget(Sequence& sequence) {
   cache_.forget(sequence.blocks);
   if (swap_ == nullptr || !sequence.hashes.active()) return;
-  const std::int64_t full = std::min(sequence.computed, sequence.length()) / cache_.block_size();
+  const std::int64_t full = sequence.hashes.full_blocks(sequence.computed, sequence.length(), cache_.block_size());
   for (const BlockHash& hash : sequence.hashes.first(full, sequence, cache_.block_size())) swap_->forget(hash);
 }
 
@@ -117,7 +117,9 @@ void Scheduler::leave(Sequence& sequence, bool ends) {
 
 bool Scheduler::reserve(Sequence& sequence, std::int64_t tokens) {
   drop_prepared();
-  return cache_.grow(sequence.blocks, tokens);
+  const bool has_room = cache_.grow(sequence.blocks, tokens);
+  keep_given_out();
+  return has_room;
 }
 
 std::set<std::string> Scheduler::running_adapters() const { return adapters_of(running_); }

@@ -70,7 +70,7 @@ class Scheduler {
   [[nodiscard]] bool was_prepared() const { return was_prepared_; }
 
   // Blocks for the first `tokens` of a sequence that runs; false, and none, where too few are free. What had been
-  // prepared is taken back.
+  // prepared is taken back. The second tier's copies are to be made before anything is written there.
   [[nodiscard]] bool reserve(Sequence& sequence, std::int64_t tokens);
 
   // Takes a sequence out, waiting or running, and frees its blocks; null where there is none of that id.

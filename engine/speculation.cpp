@@ -19,9 +19,14 @@ Speculation::Speculation(std::unique_ptr<Proposer> proposer, const SpeculativeOp
 
 void Speculation::guess(const Batch& batch, std::int64_t running) {
   if (proposer_ == nullptr) return;
+  proposer_->follow(batch);
   wishes_.clear();
   const std::int64_t share = rows_ / running - 1;
-  if (share <= 0) return;
+  if (share > 0) wish(batch, running, share);
+  proposer_->propose(wishes_, running);
+}
+
+void Speculation::wish(const Batch& batch, std::int64_t running, std::int64_t share) {
   for (const ScheduledSequence& part : batch) {
     Sequence& sequence = *part.sequence;
     if (sequence.finish != FinishReason::none) continue;
@@ -39,7 +44,6 @@ void Speculation::guess(const Batch& batch, std::int64_t running) {
     }
     wishes_.push_back(wish);
   }
-  if (!wishes_.empty()) proposer_->propose(wishes_, running);
 }
 
 void Speculation::learn(const ScheduledSequence& part, std::int64_t right, std::int64_t running) {

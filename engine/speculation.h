@@ -44,6 +44,7 @@ class Speculation {
   [[nodiscard]] std::int64_t draft_tokens() const { return proposer_ ? proposer_->computed_tokens() : 0; }
 
  private:
+  void wish(const Batch& batch, std::int64_t running, std::int64_t share);  // into wishes_
   std::unique_ptr<Proposer> proposer_;
   SpeculativeOptions options_;
   std::int64_t rows_ = 0;

@@ -6,15 +6,11 @@
 #include "base/philox.h"
 
 namespace tern::engine {
-namespace {
 
-// Philox keyed by data, not by place: whatever runs beside a request, it draws the same numbers.
-float uniform_of(const SamplingParams& p, std::int64_t length) {
-  const std::uint64_t key = mix_key(mix_key(mix_key(p.seed, p.request), p.sample), static_cast<std::uint64_t>(length));
-  return uniform24(philox(key, {0, 0, 0, 0})[0]);
+float uniform_of(const SamplingParams& params, std::int64_t length) {
+  const std::uint64_t stream = mix_key(mix_key(params.seed, params.request), params.sample);
+  return uniform24(philox(mix_key(stream, static_cast<std::uint64_t>(length)), {0, 0, 0, 0})[0]);
 }
-
-}  // namespace
 
 SamplingInputs declare_sampling(graph::Graph& graph, std::int64_t rows, std::int64_t vocab_size,
                                 const SamplingFeatures& features) {

@@ -111,6 +111,10 @@ class StepInputs {
   std::vector<std::int32_t> unread_;  // [tokens] positions of a model that none turns; else empty
 };
 
+// The number that the token behind the first `length` is drawn with, in [0, 1): Philox keyed by data, not by place.
+// Whatever runs beside a request, it draws the same numbers.
+[[nodiscard]] float uniform_of(const SamplingParams& params, std::int64_t length);
+
 // Whether drawing for the sequence looks at its earlier tokens.
 [[nodiscard]] inline bool has_penalties(const SamplingParams& p) {
   return p.repetition_penalty != 1.0F || p.presence_penalty != 0.0F || p.frequency_penalty != 0.0F;

@@ -81,6 +81,14 @@ Result<std::string> about_model(const session::Session& session, const fs::path&
   return out;
 }
 
+std::string about_head(const models::SpeculativeHead& head) {
+  std::string out = cat("head: ", head.name(), "\n");
+  for (const auto& file : head.files()) {
+    out += cat("head's weights: ", file->bytes().size(), " bytes, xxh3 ", io::xxh3_64(file->bytes()), "\n");
+  }
+  return out;
+}
+
 std::string about_numerics(const nn::Numerics& numerics, std::int64_t max_model_len) {
   return cat("computed: ", static_cast<int>(numerics.compute), ", activations ", dtype_name(numerics.activations),
              ", needs ", numerics.needs, numerics.x15 ? ", x15" : "", ", up to ", max_model_len, " tokens\n");

@@ -1,5 +1,7 @@
 #include "nn/decoder.h"
 
+#include <stdexcept>
+
 #include "base/strings.h"
 #include "nn/embedding.h"
 #include "nn/scale.h"
@@ -25,12 +27,29 @@ void add_deepstack(Context& context, const TokenInputs& inputs, std::int64_t lay
   x.add(inputs.images->deepstack[static_cast<std::size_t>(layer)]);
 }
 
+std::string stream_name(std::int64_t layer) { return cat("stream/", layer); }
+
+// A sum of its own, beside the one in the norm that reads the stream next: what the layers compute stays to the bit
+// what it is when nobody asks.
+void keep_stream(Context& context, std::int64_t layer, Residual x) {
+  if (context.has_kept(stream_name(layer))) context.keep(stream_name(layer), stream(context, x));
+}
+
 }  // namespace
+
+void want_stream(Context& context, std::int64_t layer) { context.keep(stream_name(layer), {}); }
+
+Value wanted_stream(Context& context, std::int64_t layer) {
+  const Value stream = context.kept(stream_name(layer));
+  if (!stream.present()) throw std::logic_error(cat("the decoder has no stream before layer ", layer));
+  return stream;
+}
 
 Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& inputs, const DecoderLayer& layer) {
   context.dropout_keys = inputs.dropout_keys;
   Residual x = beginning(context, config, inputs);
   for (std::int64_t i = 0; i < config.layers; ++i) {
+    keep_stream(context, i, x);
     context.begin_layer();
     layer(i, cat(config.module, ".layers.", i), x);
     add_deepstack(context, inputs, i, x);
@@ -38,6 +57,7 @@ Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& 
     if (context.options().training) (void)stream(context, x);
     context.end_layer();
   }
+  keep_stream(context, config.layers, x);
   const std::string last = cat(config.module, ".", config.norm);
   return config.is_centred ? layer_norm(context, last, config.eps, x)
                            : norm(context, last, config.eps, x, config.norm_offset);

@@ -24,6 +24,12 @@ struct DecoderConfig {
 // One layer: adds its branches to the stream x. `module` is its name, "model.layers.7".
 using DecoderLayer = std::function<void(std::int64_t layer, const std::string& module, Residual& x)>;
 
+// Asks a decoder that is built from here on for the stream that its layer `layer` reads, or what the last one gives
+// where that is the number of layers: for heads that guess from more than the last hidden states (EAGLE-3).
+void want_stream(Context& context, std::int64_t layer);
+// That stream [tokens, hidden], once the decoder is there. Throws std::logic_error where it has no such layer.
+Value wanted_stream(Context& context, std::int64_t layer);
+
 // inputs.ids [tokens] -> hidden states after the final norm, [tokens, hidden].
 Value decoder(Context& context, const DecoderConfig& config, const TokenInputs& inputs, const DecoderLayer& layer);
 

@@ -2,9 +2,8 @@
 
 #include "nn/head_operands.h"
 #include "nn/linear.h"
+#include "nn/side_by_side.h"
 #include "ops/axpby.h"
-#include "ops/build.h"
-#include "ops/cast_copy.h"
 #include "ops/dequantize.h"
 #include "ops/softcap.h"
 
@@ -23,26 +22,6 @@ Value scaled(Context& context, const Head& head, Value rows) {
 const LoraLayer* adapter_of(Context& context) {
   const auto found = context.options().adapters.find("lm_head");
   return found == context.options().adapters.end() ? nullptr : &found->second;
-}
-
-void put_columns(Context& context, Value x, Value buffer, std::int64_t first) {
-  graph::Graph& graph = context.graph();
-  ops::CastCopyOptions copy;
-  copy.at = ops::columns(graph, graph.latest(buffer), first, graph.desc(x).shape[1]);
-  copy.out = graph.desc(buffer).dtype;
-  copy.needs = context.options().needs;
-  (void)ops::cast_copy(graph, x, copy);
-}
-
-// [a | b] of two matrices with the same rows, in a's dtype.
-Value side_by_side(Context& context, Value a, Value b) {
-  graph::Graph& graph = context.graph();
-  const TensorDesc left = graph.desc(a);
-  const std::int64_t columns = left.shape[1] + graph.desc(b).shape[1];
-  const Value both = graph.buffer(ops::rows_like(make_desc(left.dtype, {left.shape[0], columns}), left));
-  put_columns(context, a, both, 0);
-  put_columns(context, b, both, left.shape[1]);
-  return graph.latest(both);
 }
 
 }  // namespace

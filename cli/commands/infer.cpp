@@ -35,6 +35,7 @@ int run_infer(const Arguments& given) {
   options.images = generates;
   options.progress = weight_progress(arguments);
   options.draft = generates ? open_draft(arguments, *session) : nullptr;
+  options.head = generates ? open_head(arguments, *session) : nullptr;
   require_cache_dtype(*session, options.engine);
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session, options).value();

@@ -94,8 +94,9 @@ constexpr Flag kInfer[] = {
      .help =
          "guess tokens from what followed the same words before, as vLLM's JSON object says: {\"method\": \"ngram\", "
          "\"num_speculative_tokens\": 5, \"prompt_lookup_max\": 4, \"prompt_lookup_min\": 2}; from earlier answers "
-         "too: {\"method\": \"suffix\"}; or by a smaller model of the same vocabulary: {\"model\": \"FOLDER\", "
-         "\"num_speculative_tokens\": 5}"},
+         "too: {\"method\": \"suffix\"}; by a smaller model of the same vocabulary: {\"model\": \"FOLDER\", "
+         "\"num_speculative_tokens\": 5}; or by a head of EAGLE-3: {\"method\": \"eagle3\", \"model\": \"FOLDER\", "
+         "\"num_speculative_tokens\": 3}"},
     {.name = "load_data_args",
      .type = boolean,
      .fallback = "false",

@@ -44,7 +44,8 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
     return Words{"infer", "--model", m, "--val_dataset", rows_, "--speculative_config", config};
   };
   const std::string like = R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
-                           R"("prompt_lookup_min": 2} or {"model": "FOLDER", "num_speculative_tokens": 5}.)";
+                           R"("prompt_lookup_min": 2} or {"model": "FOLDER", "num_speculative_tokens": 5}, where )"
+                           R"(FOLDER is a smaller model, or with "method": "eagle3" a head.)";
   const std::string bare = damaged("tokenizer_config.json", [](const std::string&) { return "{}"; });
   expect_all(
       2,
@@ -96,14 +97,18 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "--agent_template writes into a chat template, and the model has none; give one with --template, or remove "
            "it."},
           {guess(R"({"method": "eagle", "num_speculative_tokens": 2})"),
-           "--speculative_config has the method \"eagle\", and ngram, draft_model and suffix are those there are; " +
+           "--speculative_config has the method \"eagle\", and ngram, draft_model, eagle3 and suffix are those there "
+           "are; " +
                like},
           {guess(R"({"num_speculative_tokens": 2})"),
-           "--speculative_config has the method none, and ngram, draft_model and suffix are those there are; " + like},
+           "--speculative_config has the method none, and ngram, draft_model, eagle3 and suffix are those there are; " +
+               like},
           {guess(R"({"method": 5, "num_speculative_tokens": 2})"),
            "--speculative_config has method 5, and it is a text; " + like},
           {guess(R"({"method": "draft_model", "num_speculative_tokens": 2})"),
            "--speculative_config needs the model that guesses; " + like},
+          {guess(R"({"method": "eagle3", "num_speculative_tokens": 2})"),
+           "--speculative_config needs the head that guesses; " + like},
           {guess(R"({"model": "x", "num_speculative_tokens": 2, "prompt_lookup_max": 2})"),
            "--speculative_config has the key prompt_lookup_max, which the method draft_model does not know; " + like},
           {guess(R"({"method": "ngram"})"), "--speculative_config needs num_speculative_tokens; " + like},

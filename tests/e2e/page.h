@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "run.h"
+#include "tests/support/eagle3_head.h"
 #include "tests/support/tiny_model.h"
 
 namespace tern::e2e {
@@ -50,6 +51,7 @@ inline void run_page(const std::string& name, std::size_t fewest, const std::str
   model.max_positions = 4096;  // an example is some thousand bytes
   model.verdicts = true;       // as the bundled model has them
   write_tiny_model(scratch.path() / "smollm2-135m", model);
+  test::write_eagle3_head(scratch.path() / "smollm2-135m-eagle3", {.vocab = 320, .layers = {0, 0, 1}});
   model.labels = 3;
   write_tiny_model(scratch.path() / "classifier", model);
   const std::filesystem::path golden = std::filesystem::path(TERN_TEST_DATA) / "golden";

@@ -5,6 +5,7 @@
 #include "deployed.h"
 #include "inferring.h"
 #include "io/json.h"
+#include "tests/support/eagle3_head.h"
 
 namespace tern::e2e {
 namespace {
@@ -121,6 +122,52 @@ TEST_F(Inference, EarlierAnswersChangeNoAnswer) {
   EXPECT_GT(right(R"(, "suffix_decoding_max_tree_depth": 12, "suffix_decoding_max_spec_factor": 2,
                      "suffix_decoding_min_token_prob": 0.05)"),
             alone);
+}
+
+// Nor does a head over the model's hidden states, in infer, deploy and bench; one of another model is refused.
+TEST_F(Inference, AHeadChangesNoAnswer) {
+  test::write_eagle3_head(path("head"), {.vocab = 320, .draft_vocab = 160, .layers = {0, 0, 1}});
+  const std::string model = path("model").string();
+  const std::string config =
+      R"({"method": "eagle3", "model": ")" + path("head").string() + R"(", "num_speculative_tokens": 3})";
+  const std::vector<std::string> words = {"infer",    "--model",          model, "--val_dataset",     rows_,
+                                          "--strict", "--max_new_tokens", "40",  "--batch_invariant", "--temperature",
+                                          "0.8",      "--logprobs"};
+  const auto with = [](std::vector<std::string> some, const std::string& given) {
+    some.insert(some.end(), {"--speculative_config", given});
+    return some;
+  };
+  const auto plain = run(words, options_);
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  const auto guessed = run(with(words, config), options_);
+  ASSERT_EQ(guessed.status, 0) << guessed.err;
+  EXPECT_EQ(guessed.out, plain.out);
+  EXPECT_NE(guessed.err.find("EAGLE-3 head: " + path("head").string() + ", of layers 1, 1, 2, 160 tokens"),
+            std::string::npos)
+      << guessed.err;
+  EXPECT_NE(guessed.err.find("guessed tokens: "), std::string::npos) << guessed.err;
+
+  const std::vector<std::string> bench = {"bench", "--model", model, "--prompt_length", "8", "--max_new_tokens", "20"};
+  const auto measured = run(with(bench, config), options_);
+  EXPECT_EQ(measured.status, 0) << measured.err;
+  EXPECT_NE(measured.err.find("guessed tokens: "), std::string::npos) << measured.err;
+
+  Deployed server(path("model"), {"--speculative_config", config});
+  const std::string asked = R"({"prompt": "one two", "max_tokens": 20, "ignore_eos": true, "temperature": 0})";
+  for (int turn = 0; turn < 2; ++turn) {  // the second begins behind the blocks of the first
+    const auto reply = server.post("/v1/completions", asked);
+    EXPECT_EQ(reply.status, 200) << reply.body;
+  }
+  const std::string page = ask(server.port(), "GET", "/metrics").body;
+  EXPECT_TRUE(std::regex_search(page, std::regex("\\nvllm:spec_decode_num_drafts_total\\{[^}]*\\} [1-9]"))) << page;
+  EXPECT_EQ(server.end().status, 0);
+
+  test::write_eagle3_head(path("head"), {.hidden = 64, .vocab = 320, .layers = {0, 0, 1}});
+  const auto refused = run(with(words, config), options_);
+  EXPECT_EQ(refused.status, 3) << refused.err;
+  EXPECT_NE(refused.err.find("head/config.json: field \"hidden_size\": expected the model's hidden size, 32, found 64"),
+            std::string::npos)
+      << refused.err;
 }
 
 // In deploy and bench as in infer.

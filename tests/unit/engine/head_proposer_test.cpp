@@ -1,0 +1,355 @@
+// If these fail, a head over the model's hidden states changes answers, guesses from states or keys that it lost or
+// never had, goes on being asked where it's no use, or takes another model's files.
+#include "engine/head_proposer.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <utility>
+
+#include "draft_case.h"
+#include "models/eagle3.h"
+#include "tests/support/eagle3_head.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/backend_sim/sim_device.h"
+
+namespace tern::engine {
+namespace {
+
+using models::SpeculativeHead;
+
+std::filesystem::path trained_folder() { return std::filesystem::path(TERN_TEST_DATA) / "golden" / "eagle3" / "head"; }
+
+Result<std::unique_ptr<SpeculativeHead>> open_head(const std::filesystem::path& folder,
+                                                   const models::ModelConfig& config) {
+  return models::open_eagle3(
+      std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder).value()), config);
+}
+
+std::unique_ptr<SpeculativeHead> load_head(const std::filesystem::path& folder, models::LoadedModel& model) {
+  auto head = open_head(folder, model.config).value();
+  head->load(model, {.max_positions = 160}).value();
+  return head;
+}
+
+// A model with its head, which was trained to guess the model's own greedy answers to draft_prompt.
+struct Trained {
+  models::LoadedModel model = tiny_model("eagle3");
+  std::unique_ptr<SpeculativeHead> head = load_head(trained_folder(), model);
+};
+
+// One with weights of chance, for any model.
+std::unique_ptr<SpeculativeHead> random_head(models::LoadedModel& model, tern::test::Eagle3Shape shape = {}) {
+  const tern::test::TempDir scratch;
+  shape.hidden = model.config.hidden_size;
+  shape.vocab = model.config.vocab_size;
+  tern::test::write_eagle3_head(scratch.path(), shape);
+  return load_head(scratch.path(), model);
+}
+
+EngineOptions head_engine(const DraftCase& c, const SpeculativeHead* head) {
+  constexpr std::int64_t kDepth = 4;  // as it was trained
+  EngineOptions options = guessing_engine(c);
+  options.head = head;
+  if (head != nullptr) options.speculation.num_speculative_tokens = kDepth;
+  return options;
+}
+
+DraftOutcome head_answers(const DraftCase& c, models::LoadedModel& model, const SpeculativeHead* head) {
+  session::Runtime runtime;
+  LLMEngine engine(model, any_tokenizer(), head_engine(c, head), runtime);
+  return run_case(engine, c);
+}
+
+// The share of guesses that were right.
+double share(const Guesses& guesses) {
+  return static_cast<double>(guesses.right) / static_cast<double>(std::max<std::int64_t>(guesses.checked, 1));
+}
+
+TEST(HeadProposer, ThatWasTrainedIsRight) {
+  Trained t;
+  const DraftOutcome plain = head_answers({}, t.model, nullptr);
+  const DraftOutcome guessed = head_answers({}, t.model, t.head.get());
+  expect_same_answers(guessed, plain);
+  EXPECT_EQ(plain.guesses.checked, 0);
+  EXPECT_GT(share(guessed.guesses), 0.97);
+  EXPECT_GT(guessed.guesses.right, 150);
+  EXPECT_LT(guessed.steps, plain.steps * 2 / 3);
+  EXPECT_GT(guessed.guesses.right_at[3], 10) << "from its own states, too";
+}
+
+TEST(HeadProposer, ChangesNoTokenWhateverItGuesses) {
+  Trained t;
+  const auto other = random_head(t.model);
+  for (const float temperature : {0.0F, 0.8F}) {
+    for (const bool penalties : {false, true}) {
+      const DraftCase c = {.temperature = temperature, .penalties = penalties};
+      const DraftOutcome plain = head_answers(c, t.model, nullptr);
+      for (const SpeculativeHead* head : {t.head.get(), other.get()}) {
+        SCOPED_TRACE(testing::Message() << temperature << ", " << penalties << ", " << (head == other.get()));
+        const DraftOutcome guessed = head_answers(c, t.model, head);
+        expect_same_answers(guessed, plain);
+        EXPECT_GT(guessed.guesses.checked, 0);
+        if (head == other.get()) {
+          EXPECT_LT(share(guessed.guesses), 0.5);
+        }
+      }
+    }
+  }
+}
+
+// Whatever the model's layers are and keep, over a cache of another dtype too.
+TEST(HeadProposer, OverEveryFamily) {
+  for (const char* name : {"qwen3-tied", "gemma3-tied", "gemma4-tied", "cohere2-tied", "olmo2-tied", "granite-tied",
+                           "glm4-moe-untied", "gpt-oss-untied", "deepseek-v3-untied", "llama4-tied"}) {
+    SCOPED_TRACE(name);
+    models::LoadedModel model = tiny_model(name);
+    const auto layers = model.config.num_hidden_layers;
+    const auto head = random_head(model, {.draft_vocab = 80, .layers = {0, layers / 2, layers - 1}});
+    const DraftCase c = {.temperature = 0.8F, .new_tokens = 8};
+    const DraftOutcome guessed = head_answers(c, model, head.get());
+    expect_same_answers(guessed, head_answers(c, model, nullptr));
+    EXPECT_GT(guessed.guesses.checked, 0);
+  }
+  models::LoadedModel model = tiny_model("llama-untied");
+  const auto head = random_head(model, {.is_of_speculators = true, .has_words = true});
+  session::Runtime runtime;
+  DraftOutcome outcomes[2];
+  for (const bool guesses : {false, true}) {
+    EngineOptions options = head_engine({}, guesses ? head.get() : nullptr);
+    options.cache_dtype = TERN_I8;
+    LLMEngine engine(model, any_tokenizer(), options, runtime);
+    outcomes[guesses ? 1 : 0] = run_case(engine, {});
+  }
+  expect_same_answers(outcomes[1], outcomes[0]);
+}
+
+// Guesses that hardly ever are right stop being made.
+TEST(HeadProposer, ThatIsNoUseIsHardlyAsked) {
+  Trained t;
+  const auto other = random_head(t.model);
+  const DraftOutcome guessed = head_answers({.new_tokens = 90}, t.model, other.get());
+  EXPECT_LT(guessed.guesses.checked - guessed.guesses.right, 6 * 90 / 10);
+}
+
+// Thrown out, come back from found blocks or from the host: its keys are where the model's are.
+TEST(HeadProposer, InACacheThatHoldsFewSequences) {
+  Trained t;
+  bool caches = false;
+  for (const std::uint64_t swap_space : {0U, 0U, 1U << 20U}) {
+    const bool caches_prefixes = std::exchange(caches, true);
+    SCOPED_TRACE(testing::Message() << caches_prefixes << ", " << swap_space);
+    DraftCase c = {.caches_prefixes = caches_prefixes, .swap_space = swap_space};
+    const DraftOutcome plain = head_answers(c, t.model, nullptr);
+    c.memory = plain.cache_bytes * 6 / 10;
+    const DraftOutcome guessed = head_answers(c, t.model, t.head.get());
+    EXPECT_GT(guessed.preemptions, 0);
+    expect_same_answers(guessed, plain);
+    EXPECT_GT(share(guessed.guesses), 0.97) << "it guessed from what it had lost";
+    EXPECT_GT(guessed.guesses.right, 100);
+  }
+}
+
+// Its layer's keys of a prompt that others computed are found with the model's.
+TEST(HeadProposer, BeginsBehindFoundBlocks) {
+  Trained t;
+  session::Runtime runtime;
+  LLMEngine engine(t.model, any_tokenizer(), head_engine({.caches_prefixes = true}, t.head.get()), runtime);
+  const std::int64_t block = engine.cache().block_size();
+  for (const int turn : {0, 1, 2}) {
+    for (std::int32_t i = 0; i < 6; ++i) {
+      SCOPED_TRACE(testing::Message() << turn << ", " << i);
+      const Guesses before = engine.guesses();
+      const std::int64_t computed = engine.draft_tokens();
+      const auto prompt = draft_prompt(i);
+      ASSERT_TRUE(engine.add_request(prompt, greedy(turn == 0 ? 1 : 40)).ok());
+      Drawn drawn;
+      drawn.run(engine);
+      if (turn == 0) continue;
+      Guesses mine;
+      mine.checked = engine.guesses().checked - before.checked;
+      mine.right = engine.guesses().right - before.right;
+      EXPECT_GT(mine.right, 10);
+      EXPECT_GT(share(mine), 0.95) << mine.right << " of " << mine.checked;
+      EXPECT_LT(engine.draft_tokens() - computed, block + 1 + 2 * 40) << "it computed the prompt once more";
+    }
+  }
+}
+
+// What a block holds of the head hangs on the token behind it: who goes on with another one there doesn't find it.
+TEST(HeadProposer, FindsNoBlockThatAnotherTokenFollows) {
+  Trained t;
+  session::Runtime runtime;
+  for (const SpeculativeHead* const head : std::array<const SpeculativeHead*, 2>{t.head.get(), nullptr}) {
+    LLMEngine engine(t.model, any_tokenizer(), head_engine({.caches_prefixes = true}, head), runtime);
+    const std::int64_t block = engine.cache().block_size();
+    const auto cached = [&](const std::vector<std::int32_t>& prompt) {
+      EXPECT_TRUE(engine.add_request(prompt, greedy(2)).ok());
+      Drawn drawn;
+      drawn.run(engine);
+      return drawn.last.begin()->second.cached_tokens;
+    };
+    const auto prompt = prompt_of(5, static_cast<std::int32_t>(3 * block + 4));
+    EXPECT_EQ(cached(prompt), 0);
+    EXPECT_EQ(cached(prompt), 3 * block);
+    auto other = prompt;
+    other[static_cast<std::size_t>(2 * block)] += 1;
+    EXPECT_EQ(cached(other), head != nullptr ? block : 2 * block);
+    other = prompt;
+    other[static_cast<std::size_t>(2 * block + 1)] += 1;
+    EXPECT_EQ(cached(other), 2 * block);
+  }
+}
+
+TEST(HeadProposer, GoesOnAfterOthersWereAbortedAndWeightsChanged) {
+  Trained t;
+  const DraftOutcome plain = head_answers({}, t.model, nullptr);
+  session::Runtime runtime;
+  LLMEngine engine(t.model, any_tokenizer(), head_engine({.caches_prefixes = true}, t.head.get()), runtime);
+  Drawn drawn;
+  for (std::int32_t i = 0; i < 6; ++i) {
+    SamplingParams params = greedy(60 + i);
+    params.top_k = 20;
+    params.request = static_cast<std::uint64_t>(i);
+    ASSERT_TRUE(engine.add_request(draft_prompt(i), params).ok());
+  }
+  for (int step = 0; !engine.idle(); ++step) {
+    if (step == 6) engine.abort(3);
+    if (step == 9) engine.forget_computed();
+    if (step == 14) engine.abort(0);
+    drawn.step(engine);
+  }
+  for (const SequenceId id : {1, 2, 4, 5}) EXPECT_EQ(drawn.tokens.at(id), plain.drawn.tokens.at(id)) << id;
+  EXPECT_GT(share(engine.guesses()), 0.97);
+  EXPECT_EQ(engine.cache_statistics().used_blocks, 0);
+}
+
+// Its keys and values fit into what the flags give the cache.
+TEST(HeadProposer, SharesTheMemoryOfTheCache) {
+  Trained t;
+  session::Runtime runtime;
+  DraftCase c;
+  c.memory = 900'000;
+  const auto cache = [&](const SpeculativeHead* head) {
+    const LLMEngine engine(t.model, any_tokenizer(), head_engine(c, head), runtime);
+    return std::pair(engine.cache().bytes(), engine.cache().num_blocks());
+  };
+  const auto [both_bytes, both_blocks] = cache(t.head.get());
+  const auto [alone_bytes, alone_blocks] = cache(nullptr);
+  EXPECT_LE(both_bytes, c.memory);
+  EXPECT_LE(alone_bytes, c.memory);
+  EXPECT_LT(both_blocks, alone_blocks) << "a layer of 8 costs nothing";
+  EXPECT_GT(both_blocks, alone_blocks * 8 / 10);
+}
+
+// On every kind of device: what is simulated has other layouts, block sizes and orders of streams.
+TEST(HeadProposer, OnEveryPersonality) {
+  for (const char* personality : {"discrete", "ascend", "graph", "embedded"}) {
+    SCOPED_TRACE(personality);
+    const tern::test::SimEnvironment environment(tern::test::Environment{{"TERN_SIM", personality}});
+    const auto device = accel::Device::open(tern::test::load_plugin("sim"), 0).value();
+    auto model = tiny_model_on(device, "eagle3");
+    const auto head = load_head(trained_folder(), model);
+    const DraftCase c = {.new_tokens = 12};
+    const auto generate = [&](const SpeculativeHead* some) {
+      session::Runtime runtime;
+      EngineOptions options = head_engine(c, some);
+      options.numerics.needs = 0;
+      LLMEngine engine(model, any_tokenizer(), options, runtime);
+      return run_case(engine, c);
+    };
+    const DraftOutcome guessed = generate(head.get());
+    EXPECT_EQ(guessed.drawn.tokens, generate(nullptr).drawn.tokens);
+    EXPECT_GT(share(guessed.guesses), 0.9);
+    EXPECT_GT(guessed.guesses.right, 10);
+  }
+}
+
+// --- Files of heads -----------------------------------------------------------------------------------------------
+
+class Eagle3Files : public testing::Test {
+ protected:
+  [[nodiscard]] std::string refusal(const tern::test::Eagle3Shape& shape, const std::string& from = "",
+                                    const std::string& to = "") {
+    tern::test::write_eagle3_head(scratch_.path(), shape);
+    std::string config = scratch_.read("config.json");
+    if (!from.empty()) {
+      const std::size_t at = config.find(from);
+      EXPECT_NE(at, std::string::npos) << from;
+      config.replace(at, from.size(), to);
+      scratch_.write("config.json", config);
+    }
+    auto head = open_head(scratch_.path(), model_.config);
+    if (!head) return scratch_.line(head.error());
+    const Status loaded = (*head)->load(model_, {.max_positions = 64});
+    return loaded ? "" : scratch_.line(loaded.error());
+  }
+
+  tern::test::TempDir scratch_;
+  models::LoadedModel model_ = tiny_model("eagle3");
+};
+
+TEST_F(Eagle3Files, NumberLayersByWhatTheyGiveOrRead) {
+  const tern::test::Eagle3Shape specforge{.layers = {1, 3, 6}};
+  tern::test::write_eagle3_head(scratch_.path(), specforge);
+  EXPECT_EQ(open_head(scratch_.path(), model_.config).value()->streams(), (std::vector<std::int64_t>{2, 4, 7}));
+  tern::test::write_eagle3_head(scratch_.path(), {.layers = {1, 3, 6}, .is_of_speculators = true});
+  EXPECT_EQ(open_head(scratch_.path(), model_.config).value()->streams(), (std::vector<std::int64_t>{2, 4, 7}));
+  EXPECT_EQ(
+      refusal({.layers = {1, 3, 7}}),
+      "DIR/config.json: field \"eagle_config.eagle_aux_hidden_state_layer_ids\": expected layers of a model of 7, "
+      "found [1,3,7]; take a head that was trained for this model");
+}
+
+TEST_F(Eagle3Files, OfOtherModelsAreRefused) {
+  EXPECT_EQ(
+      refusal({.hidden = 64}),
+      "DIR/config.json: field \"hidden_size\": expected the model's hidden size, 32, found 64; take a head that was "
+      "trained for this model");
+  EXPECT_EQ(
+      refusal({.vocab = 200}),
+      "DIR/config.json: field \"vocab_size\": expected the model's vocabulary, 160, found 200; take a head that was "
+      "trained for this model");
+  EXPECT_EQ(refusal({}, R"("architectures":["LlamaForCausalLMEagle3"])", R"("architectures":["LlamaForCausalLM"])"), "")
+      << "SafeAILab's own say so, and have draft_vocab_size";
+  EXPECT_EQ(refusal({}, R"("num_hidden_layers":1)", R"("num_hidden_layers":2)"),
+            "DIR/config.json: field \"num_hidden_layers\": expected 1 layer, found 2; take a head that was trained for "
+            "this model");
+  EXPECT_EQ(
+      refusal({}, R"("use_cache":true)", R"("fc_norm":true)"),
+      "DIR/config.json: field \"fc_norm\": expected only fields that an EAGLE-3 head has, found true; if the field "
+      "changes no number, remove it from config.json; else choose another model");
+}
+
+TEST_F(Eagle3Files, OfADraftModelAreRefused) {
+  const auto head = open_head(std::filesystem::path(TERN_TEST_DATA) / "golden" / "llama-tied", model_.config);
+  ASSERT_FALSE(head.ok());
+  const std::string line = head.error().line();
+  EXPECT_NE(
+      line.find("llama-tied/config.json: expected the head of EAGLE-3, with draft_vocab_size or a class of Eagle3, "
+                "found that of LlamaForCausalLM; name a head's folder, or leave \"method\" out for a draft model"),
+      std::string::npos)
+      << line;
+}
+
+TEST_F(Eagle3Files, SayWhichTokensTheirVocabularyHas) {
+  EXPECT_EQ(refusal({.draft_vocab = 80}), "");
+  EXPECT_EQ(
+      refusal({}, R"("draft_vocab_size":160)", R"("draft_vocab_size":80)"),
+      "DIR: tensor d2t: expected which of the model's 160 tokens the head's 80 are, found no such tensor; take the "
+      "head's weights from its repository again");
+  EXPECT_EQ(
+      refusal({.draft_vocab = 81}),
+      "DIR: tensor d2t[80]: expected a token of the model's 160, found 160; take a head that was trained for this "
+      "model");
+}
+
+TEST_F(Eagle3Files, LackNoTensor) {
+  EXPECT_EQ(
+      refusal({}, R"("intermediate_size":48)", R"("intermediate_size":64)"),
+      "DIR: tensor midlayer.mlp.gate_proj.weight: expected the shape [64, 32], found [48, 32]; config.json and the "
+      "weights belong to different models");
+}
+
+}  // namespace
+}  // namespace tern::engine
