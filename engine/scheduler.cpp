@@ -225,7 +225,7 @@ bool Scheduler::is_being_computed(Sequence& sequence, std::size_t found) const {
   const auto block = static_cast<std::int64_t>(found);
   return std::any_of(running_.begin(), running_.end(), [&](const auto& other) {
     if (!goes_before(*other, sequence) || !other->hashes.active() || other->published > block) return false;
-    if (other->length() < (block + 1) * cache_.block_size()) return false;
+    if (other->hashes.full_blocks(other->length(), other->length(), cache_.block_size()) <= block) return false;
     return other->hashes.first(block + 1, *other, cache_.block_size())[found] == hashes[found];
   });
 }

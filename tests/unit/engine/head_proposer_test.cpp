@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <utility>
 
 #include "draft_case.h"
@@ -199,6 +200,26 @@ TEST(HeadProposer, FindsNoBlockThatAnotherTokenFollows) {
     other[static_cast<std::size_t>(2 * block + 1)] += 1;
     EXPECT_EQ(cached(other), 2 * block);
   }
+}
+
+// Prompts that come together, where one ends with the block that the other waits for.
+TEST(HeadProposer, ComputesWhatSeveralShareOnce) {
+  Trained t;
+  session::Runtime runtime;
+  std::map<SequenceId, std::vector<std::int32_t>> answers[2];
+  for (const bool guesses : {false, true}) {
+    LLMEngine engine(t.model, any_tokenizer(), head_engine({.caches_prefixes = true}, guesses ? t.head.get() : nullptr),
+                     runtime);
+    const auto block = static_cast<std::int32_t>(engine.cache().block_size());
+    for (const std::int32_t length : {2 * block, 2 * block + 5, 3 * block, 3 * block + 1})
+      ASSERT_TRUE(engine.add_request(prompt_of(5, length), greedy(12)).ok());
+    Drawn drawn;
+    drawn.run(engine);
+    answers[guesses ? 1 : 0] = drawn.tokens;
+    EXPECT_GT(engine.cache_statistics().hit_tokens, 3 * block);
+    EXPECT_EQ(engine.cache_statistics().used_blocks, 0);
+  }
+  EXPECT_EQ(answers[1], answers[0]);
 }
 
 TEST(HeadProposer, GoesOnAfterOthersWereAbortedAndWeightsChanged) {
