@@ -76,7 +76,7 @@ class File {
   void add(const Tensor& tensor, const char* dtype, const void* bytes, std::size_t count) {
     const std::size_t begin = data_.size();
     data_.append(static_cast<const char*>(bytes), count);
-    header_ += (begin == 0 ? "\"" : ",\"") + tensor.name + R"(":{"dtype":")" + dtype + R"(","shape":)" +
+    header_ += (header_ == "{" ? "\"" : ",\"") + tensor.name + R"(":{"dtype":")" + dtype + R"(","shape":)" +
                numbers(tensor.shape) + R"(,"data_offsets":[)" + std::to_string(begin) + "," +
                std::to_string(data_.size()) + "]}";
   }

@@ -365,7 +365,34 @@ TEST_F(Eagle3Files, SayWhichTokensTheirVocabularyHas) {
       "model");
 }
 
+TEST_F(Eagle3Files, SayWhichLayersTheyRead) {
+  EXPECT_EQ(
+      refusal({}, R"("use_aux_hidden_state":true)", R"("use_aux_hidden_state":false)"),
+      "DIR/config.json: field \"eagle_config.use_aux_hidden_state\": expected true: EAGLE-3 reads streams of three "
+      "layers, found false; take a head that was trained for this model");
+  tern::test::write_eagle3_head(scratch_.path(), {.hidden = 64, .layers = {}});
+  const auto head = open_head(scratch_.path(), tiny_model("llama-tied").config);
+  ASSERT_FALSE(head.ok());
+  EXPECT_EQ(scratch_.line(head.error()),
+            "DIR/config.json: field \"eagle_aux_hidden_state_layer_ids\": expected layers of a model of 2, found none; "
+            "take a head that was trained for this model");
+}
+
 TEST_F(Eagle3Files, LackNoTensor) {
+  EXPECT_EQ(
+      refusal({.hidden = 64}, R"("hidden_size":64)", R"("hidden_size":64,"target_hidden_size":32)"),
+      "DIR: expected embed_tokens.weight, as the head isn't of the model's size, found no such tensor; take a head "
+      "that was trained for this model");
+  EXPECT_EQ(
+      refusal({.draft_vocab = 80}, R"("draft_vocab_size":80)", R"("draft_vocab_size":60)"),
+      "DIR: tensor d2t: expected [60], as draft_vocab_size says, found i64[80]; take the head's config.json from its "
+      "repository again");
+  tern::test::write_eagle3_head(scratch_.path(), {});
+  scratch_.remove("config.json");
+  const auto head = open_head(scratch_.path(), model_.config);
+  ASSERT_FALSE(head.ok());
+  EXPECT_EQ(scratch_.line(head.error()),
+            "DIR/config.json: expected the configuration of an EAGLE-3 head, found no such file; name a head's folder");
   EXPECT_EQ(
       refusal({}, R"("intermediate_size":48)", R"("intermediate_size":64)"),
       "DIR: tensor midlayer.mlp.gate_proj.weight: expected the shape [64, 32], found [48, 32]; config.json and the "
