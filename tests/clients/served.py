@@ -17,15 +17,15 @@ class Server:
 server = Server()
 
 
-def main():
+def main(*flags):
     """Runs the calling module's tests, or those that are named behind TERN, the first argument. Ends with 0 where all passed
-    and the server ended well."""
+    and the server ended well. `flags` are more of the server's."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     server.base = f"http://127.0.0.1:{port}"
     process = subprocess.Popen([sys.argv[1], "deploy", "--model", MODEL, "--host", "127.0.0.1", "--port", str(port),
-                                "--api_key", KEY, "--quiet", "--kv_cache_memory", "1GB", "--batch_invariant", "true"])
+                                "--api_key", KEY, "--quiet", "--kv_cache_memory", "1GB", *flags])
     try:
         for _ in range(600):
             try:
