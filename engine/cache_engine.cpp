@@ -34,15 +34,20 @@ std::string free_scope(const graph::TensorStore& store) {
 
 constexpr std::int64_t kReserved = 1;  // block 0 of every cache, where rows of padding go, and seat 0 of the tables
 
-// What each seat has of its own: the blocks of its sequence, and the states of all layers.
+std::uint64_t bytes_of_states(const std::vector<nn::CacheSpec>& specs, std::int64_t rows) {
+  std::uint64_t bytes = 0;
+  for (const nn::CacheSpec& spec : specs) {
+    for (const nn::StateSpec& state : spec.states) bytes += total_bytes(nn::state_desc(rows, state.shape));
+  }
+  return bytes;
+}
+
+// What each seat has of its own: the blocks of its sequence, and the states of all layers; and the copies of these.
 std::uint64_t bytes_of_seats(const std::vector<nn::CacheSpec>& specs, const CacheOptions& options,
                              std::int64_t block_size) {
   const std::int64_t seats = options.max_num_seqs + kReserved;
-  std::uint64_t bytes = total_bytes(make_desc(TERN_I32, {seats, blocks_of(options.max_model_len, block_size)}));
-  for (const nn::CacheSpec& spec : specs) {
-    for (const nn::StateSpec& state : spec.states) bytes += total_bytes(nn::state_desc(seats, state.shape));
-  }
-  return bytes;
+  return total_bytes(make_desc(TERN_I32, {seats, blocks_of(options.max_model_len, block_size)})) +
+         bytes_of_states(specs, seats + options.state_snapshots);
 }
 
 // What a cache in 8 bits takes, beside one in bfloat16.
@@ -88,6 +93,8 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
   const std::uint64_t all = device.memory().free;
   const auto free = static_cast<double>(all - std::min(all, options.reserved));
   const std::uint64_t budget = options.memory > 0 ? options.memory : static_cast<std::uint64_t>(free * options.share);
+  const std::uint64_t states = std::max<std::uint64_t>(bytes_of_states(specs, 1), 1);
+  options.state_snapshots = std::min(options.state_snapshots, static_cast<std::int64_t>(budget / 8 / states));
   std::uint64_t seats = bytes_of_seats(specs, options, block_size);
   if (!options.beside.empty()) seats += bytes_of_seats(options.beside, options, block_size);
   const std::int64_t affordable =
@@ -132,10 +139,7 @@ CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<
 void CacheEngine::create_tensors() {
   const std::int64_t blocks = num_blocks() + kReserved;
   for (const nn::CacheSpec& spec : specs_) {
-    for (const nn::StateSpec& state : spec.states) {
-      tensors_->create(nn::state_name(scope_, spec.module, state.name),
-                       nn::state_desc(capacity().num_seats, state.shape));
-    }
+    create_states(spec);
     if (spec.kind == nn::CacheKind::state || spec.kind == nn::CacheKind::shared) continue;
     create_blocks(nn::key_cache_name(scope_, spec.module),
                   nn::cache_desc(options_.dtype, blocks, block_size(), spec.kv_heads, spec.key_dim));
@@ -150,6 +154,30 @@ void CacheEngine::create_tensors() {
   create_blocks(nn::token_cache_name(scope_), nn::token_cache_desc(capacity()));
   tensors_->create(nn::block_tables_name(scope_), nn::block_tables_desc(capacity()));
   store_->fill_zero(nn::block_tables_name(scope_));  // entries that nobody wrote name a block that there is
+}
+
+void CacheEngine::create_states(const nn::CacheSpec& spec) {
+  for (const nn::StateSpec& state : spec.states) {
+    const std::string name = nn::state_name(scope_, spec.module, state.name), copies = name + ".snapshots";
+    tensors_->create(name, nn::state_desc(capacity().num_seats, state.shape));
+    if (num_state_snapshots() == 0) continue;
+    tensors_->create(copies, nn::state_desc(num_state_snapshots(), state.shape));
+    states_.push_back(
+        {store_->at(name).planes[0], store_->at(copies).planes[0], total_bytes(nn::state_desc(1, state.shape))});
+  }
+}
+
+void CacheEngine::copy_states(std::span<const StateCopy> copies) {
+  const accel::Stream stream = device().make_stream();
+  for (const StateCopy& copy : copies) {
+    for (const StatePart& part : states_) {
+      tern_plane seat = part.seats, place = part.places;
+      seat.offset += static_cast<std::uint64_t>(copy.seat) * part.bytes;
+      place.offset += static_cast<std::uint64_t>(copy.place) * part.bytes;
+      device().copy(copy.to_seat ? seat : place, copy.to_seat ? place : seat, part.bytes, stream);
+    }
+  }
+  stream.synchronize();
 }
 
 void CacheEngine::create_blocks(const std::string& name, const TensorDesc& desc) {

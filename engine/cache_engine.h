@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/block_pool.h"
+#include "engine/state_snapshots.h"
 #include "graph/tensor_scope.h"
 #include "nn/cache_spec.h"
 #include "nn/token_inputs.h"
@@ -25,7 +26,8 @@ struct CacheOptions {
   bool shorten = false;  // where one sequence does not fit: fewer tokens instead of an error, and a line that says so
   std::uint64_t memory = 0;  // bytes; 0: `share` of what the device has free
   double share = 0.8;
-  std::uint64_t reserved = 0;  // bytes of what is free that are for others, to whom they come later
+  std::uint64_t reserved = 0;        // bytes of what is free that are for others, to whom they come later
+  std::int64_t state_snapshots = 0;  // copies of all layers' states (state_snapshots.h), as far as an eighth holds them
   // Another cache whose blocks have the same numbers (draft_model.h) shares the memory.
   std::vector<nn::CacheSpec> beside = {};
   tern_dtype beside_dtype = TERN_F32;
@@ -57,6 +59,10 @@ class CacheEngine {
   [[nodiscard]] std::uint64_t block_bytes() const;
   void read_block(std::int32_t block, std::span<std::byte> bytes, const accel::Stream& stream) const;
   void write_block(std::int32_t block, std::span<const std::byte> bytes, const accel::Stream& stream);
+  // Copies of the states of one seat that can be kept.
+  [[nodiscard]] std::int64_t num_state_snapshots() const { return options_.state_snapshots; }
+  // Makes these copies, one after the other, while no step runs, and waits for them.
+  void copy_states(std::span<const StateCopy> copies);
   // Writes the first entries of a seat's row of the device's block tables, while no step runs, and waits for it.
   void seat_blocks(std::int32_t seat, std::span<const std::int32_t> blocks);
   // What graphs over this cache are declared with.
@@ -68,7 +74,14 @@ class CacheEngine {
     tern_plane plane;  // of block 0
     std::uint64_t bytes = 0;
   };
+  // A tensor that has a run of bytes for each seat, and the one that keeps copies of them.
+  struct StatePart {
+    tern_plane seats;
+    tern_plane places;
+    std::uint64_t bytes = 0;
+  };
   void create_tensors();
+  void create_states(const nn::CacheSpec& spec);
   void create_blocks(const std::string& name, const TensorDesc& desc);
 
   std::shared_ptr<graph::TensorStore> store_;
@@ -77,6 +90,7 @@ class CacheEngine {
   CacheOptions options_;
   std::string scope_;
   std::vector<BlockPart> parts_;
+  std::vector<StatePart> states_;
   std::unique_ptr<BlockPool> pool_;
 };
 

@@ -50,16 +50,27 @@ void require_takes_back(const EngineOptions& options, const models::LoadedModel&
   }
 }
 
-bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& model) {
+bool has_states(const models::LoadedModel& model) {
+  const auto specs = model.architecture->cache_specs(model.config);
+  return std::any_of(specs.begin(), specs.end(), [](const nn::CacheSpec& spec) { return !spec.states.empty(); });
+}
+
+bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& model, const CacheEngine& cache) {
   if (!options.enable_prefix_caching) return false;
-  for (const nn::CacheSpec& spec : model.architecture->cache_specs(model.config)) {
-    if (spec.states.empty()) continue;
-    log_info(cat("no prefix cache for ", model.config.architecture, ": its layer ", spec.module,
-                 " keeps a state of all tokens so far",
-                 options.swap.bytes > 0 ? ", and nothing to keep in --swap_space" : ""));
-    return false;
-  }
-  return true;
+  if (!has_states(model) || cache.num_state_snapshots() > 0) return true;
+  log_info(cat("no prefix cache for ", model.config.architecture,
+               ": a copy of the states that its layers keep takes more than an eighth of the cache's memory"));
+  return false;
+}
+
+// States stay on the device, and without them nothing is found: a second tier would have blocks that nobody can use.
+std::unique_ptr<SwapSpace> swap_space_of(bool caches_prefixes, const EngineOptions& options,
+                                         const models::LoadedModel& model, CacheEngine& cache) {
+  if (!caches_prefixes || options.swap.bytes == 0) return nullptr;
+  if (!has_states(model)) return make_swap_space(cache, options.swap);
+  log_info(cat("nothing to keep in --swap_space for ", model.config.architecture,
+               ": the states that its layers keep stay on the device"));
+  return nullptr;
 }
 
 std::unique_ptr<ImageEncoder> image_encoder(models::LoadedModel& model, const EngineOptions& options,
@@ -153,6 +164,9 @@ CacheOptions cache_options(const EngineOptions& options, const models::LoadedMod
   cache.shorten = options.shorten;
   cache.memory = options.kv_cache_memory;
   cache.share = options.kv_cache_share;
+  constexpr std::int64_t kSnapshotsPerSeat = 4;
+  if (options.enable_prefix_caching && has_states(model))
+    cache.state_snapshots = kSnapshotsPerSeat * options.max_num_seqs;
   return cache;
 }
 
@@ -166,10 +180,12 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       images_(image_encoder(model, options_, runtime)),
       lora_(lora_slots(model, options_.lora)),
       cache_(model.store, cache_specs(options_, model), cache_beside(images_.get(), options_, model)),
-      caches_prefixes_(engine::caches_prefixes(options_, model)),
-      swap_(caches_prefixes_ ? make_swap_space(cache_, options_.swap) : nullptr),
+      caches_prefixes_(engine::caches_prefixes(options_, model, cache_)),
+      swap_(swap_space_of(caches_prefixes_, options_, model, cache_)),
+      snapshots_(caches_prefixes_ && has_states(model) ? std::make_unique<StateSnapshots>(cache_.num_state_snapshots())
+                                                       : nullptr),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool(),
-                 swap_ ? &swap_->tier() : nullptr),
+                 swap_ ? &swap_->tier() : nullptr, snapshots_.get()),
       trace_(runtime.trace()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
@@ -430,6 +446,13 @@ void LLMEngine::swap_blocks() {
   swap_->copy();
 }
 
+void LLMEngine::copy_states() {
+  if (!snapshots_ || snapshots_->copies().empty()) return;
+  const accel::TraceSpan span(trace_, "copy states");
+  cache_.copy_states(snapshots_->copies());
+  snapshots_->copied();
+}
+
 void LLMEngine::fill_adapter_slots() {
   scheduler_.adapters().fill_new([&](std::int32_t slot, const ServedAdapter& adapter) {
     const accel::TraceSpan span(trace_, "put an adapter on the device");
@@ -451,6 +474,7 @@ std::span<RequestOutput> LLMEngine::step() {
   const Batch& batch = *scheduled;
   swap_blocks();
   if (batch.empty()) return {outputs_.data(), num_outputs_};
+  copy_states();
   seat_found_blocks(batch);
   fill_adapter_slots();
   begin(batch);

@@ -49,8 +49,8 @@ struct EngineOptions {
   // has images.
   std::function<Status()> load_vision;
   std::vector<std::int32_t> end_token_ids;  // beside those of the model's config (session/end_tokens.h)
-  // Requests begin behind the longest run of full blocks that earlier ones computed of the same tokens. A model whose
-  // layers keep states does without, and a line says so: a state is of all tokens so far, and none is kept of a block.
+  // Requests begin behind the longest run of full blocks that earlier ones computed of the same tokens. Where layers
+  // keep states, which are of all tokens so far, they begin where a copy of these was taken (state_snapshots.h).
   bool enable_prefix_caching = false;
   SwapOptions swap;  // where blocks are kept that the device gives out
 };
@@ -174,6 +174,7 @@ class LLMEngine {
   [[nodiscard]] std::unique_ptr<Proposer> proposer(session::Runtime& runtime);
   [[nodiscard]] std::unique_ptr<Proposer> head_proposer(session::Runtime& runtime);
   void leave_states(RunnerOptions& runner);
+  void copy_states();
   void fill_adapter_slots();
   [[nodiscard]] bool encode_images(const Batch& batch);
   void seat_found_blocks(const Batch& batch);
@@ -195,8 +196,9 @@ class LLMEngine {
   std::unique_ptr<models::LoraSlots> lora_;  // null: requests choose no adapters
   CacheEngine cache_;
   bool caches_prefixes_;
-  std::unique_ptr<SwapSpace> swap_;           // null: there is none
-  std::optional<graph::TensorScope> states_;  // what the head guesses from
+  std::unique_ptr<SwapSpace> swap_;            // null: there is none
+  std::unique_ptr<StateSnapshots> snapshots_;  // null: layers keep no states, or nobody finds prefixes
+  std::optional<graph::TensorScope> states_;   // what the head guesses from
   Scheduler scheduler_;
   std::unique_ptr<ModelRunner> runner_;
   Speculation speculation_;

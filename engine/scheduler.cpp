@@ -11,7 +11,11 @@ namespace {
 
 // How many tokens behind the first `computed` a step with room for `budget` takes of a sequence of `length`.
 std::int64_t take_of(const Sequence& sequence, std::int64_t computed, std::int64_t length, std::int64_t budget) {
-  return sequence.images.whole(computed, std::min(budget, length - computed));
+  std::int64_t count = sequence.images.whole(computed, std::min(budget, length - computed));
+  for (const std::int64_t end : sequence.state_ends) {
+    if (computed < end) count = std::min(count, end - computed);
+  }
+  return count;
 }
 
 bool goes_before(const Sequence& a, const Sequence& b) {
@@ -39,8 +43,8 @@ constexpr std::int64_t kNothingToPublish = std::numeric_limits<std::int64_t>::ma
 
 }  // namespace
 
-Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache, SwapTier* swap)
-    : options_(options), cache_(cache), swap_(swap), adapters_(options.max_loras) {
+Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache, SwapTier* swap, StateSnapshots* states)
+    : options_(options), cache_(cache), swap_(swap), states_(states), adapters_(options.max_loras) {
   if (swap_ != nullptr) cache_.list_given_out();
   const auto most = static_cast<std::size_t>(options.max_num_seqs);
   free_seats_.reserve(most);
@@ -72,6 +76,15 @@ void Scheduler::publish(Sequence& sequence) {
   sequence.published = full;
 }
 
+// Behind the step that ended there, and before the next one writes over them.
+void Scheduler::keep_states(Sequence& sequence) {
+  if (states_ == nullptr || sequence.seat == 0 || sequence.published == kNothingToPublish) return;
+  const std::int64_t end = sequence.computed;
+  if (end == 0 || std::find(sequence.state_ends.begin(), sequence.state_ends.end(), end) == sequence.state_ends.end())
+    return;
+  states_->keep(sequence.hashes.first(end / cache_.block_size(), sequence, cache_.block_size()).back(), sequence.seat);
+}
+
 // What has been given out is still there until the next step writes over it.
 void Scheduler::keep_given_out() {
   if (swap_ == nullptr) return;
@@ -83,9 +96,12 @@ void Scheduler::keep_given_out() {
 
 void Scheduler::forget(Sequence& sequence) {
   cache_.forget(sequence.blocks);
-  if (swap_ == nullptr || !sequence.hashes.active()) return;
+  if (!sequence.hashes.active()) return;
   const std::int64_t full = sequence.hashes.full_blocks(sequence.computed, sequence.length(), cache_.block_size());
-  for (const BlockHash& hash : sequence.hashes.first(full, sequence, cache_.block_size())) swap_->forget(hash);
+  for (const BlockHash& hash : sequence.hashes.first(full, sequence, cache_.block_size())) {
+    if (swap_ != nullptr) swap_->forget(hash);
+    if (states_ != nullptr) states_->forget(hash);
+  }
 }
 
 // The first block is the one used last: without it the others can't be found.
@@ -103,10 +119,12 @@ void Scheduler::leave(Sequence& sequence, bool ends) {
     forget(sequence);
   } else {
     publish(sequence);
+    keep_states(sequence);
     if (ends) keep_what_ends(sequence);
   }
   sequence.published = 0;
   sequence.found_blocks = 0;
+  sequence.state_ends = {};
   cache_.release(sequence.blocks);
   if (sequence.seat > 0) free_seats_.push_back(sequence.seat);
   sequence.seat = 0;
@@ -145,11 +163,15 @@ void Scheduler::reset_prefix_cache() {
   cache_.forget_all();
   cache_.clear_given_out();
   if (swap_ != nullptr) swap_->forget_all();
+  if (states_ != nullptr) states_->forget_all();
   for (const auto& sequence : running_) sequence->published = kNothingToPublish;
 }
 
 const Batch& Scheduler::schedule() {
-  for (const auto& sequence : running_) publish(*sequence);
+  for (const auto& sequence : running_) {
+    publish(*sequence);
+    keep_states(*sequence);
+  }
   was_prepared_ = prepared_stands();
   if (was_prepared_) {
     batch_.swap(prepared_.batch);
@@ -211,8 +233,8 @@ std::size_t Scheduler::num_found(std::span<const BlockHash> hashes) const {
   return static_cast<std::size_t>(std::find_if_not(hashes.begin(), hashes.end(), is_there) - hashes.begin());
 }
 
-// The hashes of the blocks that it can begin behind.
-std::span<const BlockHash> Scheduler::longest_prefix(Sequence& sequence) const {
+// The hashes of the blocks whose keys and values it can begin behind.
+std::span<const BlockHash> Scheduler::known_prefix(Sequence& sequence) const {
   const std::span<const BlockHash> hashes = sought(sequence);
   return hashes.first(before_spans(sequence, num_found(hashes)));
 }
@@ -228,6 +250,23 @@ bool Scheduler::is_being_computed(Sequence& sequence, std::size_t found) const {
     if (other->hashes.full_blocks(other->length(), other->length(), cache_.block_size()) <= block) return false;
     return other->hashes.first(block + 1, *other, cache_.block_size())[found] == hashes[found];
   });
+}
+
+// Of these, as many as have a copy of the states behind them, where layers keep any.
+std::span<const BlockHash> Scheduler::with_states(std::span<const BlockHash> prefix) const {
+  if (states_ == nullptr) return prefix;
+  while (!prefix.empty() && !states_->has(prefix.back())) prefix = prefix.first(prefix.size() - 1);
+  return prefix;
+}
+
+// The states behind what it begins behind, and where copies of its own are taken: few places, as each ends a step.
+void Scheduler::begin_states(Sequence& sequence, std::span<const BlockHash> prefix) {
+  if (states_ == nullptr || !sequence.hashes.active()) return;
+  if (!prefix.empty()) states_->restore(prefix.back(), sequence.seat);
+  const std::int64_t size = cache_.block_size();
+  const auto of_prompt = static_cast<std::size_t>((sequence.prompt_length - 1) / size);
+  sequence.state_ends = {static_cast<std::int64_t>(known_prefix(sequence).size()) * size,
+                         static_cast<std::int64_t>(before_spans(sequence, of_prompt)) * size};
 }
 
 // Of the first `blocks`, those that end within no image's span.
@@ -272,7 +311,7 @@ std::span<const BlockHash> Scheduler::hold_prefix(Sequence& sequence) {
   std::size_t held = 0;
   while (held < hashes.size() && (!is_away(hashes[held]) || swap_->hold(hashes[held]))) ++held;
   if (held == hashes.size()) return hashes;
-  const std::size_t whole = before_spans(sequence, held);
+  const std::size_t whole = with_states(hashes.first(before_spans(sequence, held))).size();
   let_go(hashes.subspan(whole, held - whole));
   return hashes.first(whole);
 }
@@ -336,6 +375,7 @@ Sequence* Scheduler::admit_next() {
   sequence.seat = free_seats_.back();
   free_seats_.pop_back();
   if (sequence.adapter) sequence.adapter_slot = adapters_.take(sequence.adapter);
+  begin_states(sequence, prefix);
   put_in_order(running_, std::move(waiting_.front()));
   waiting_.pop_front();
   return &sequence;

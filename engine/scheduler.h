@@ -11,6 +11,7 @@
 
 #include "engine/block_pool.h"
 #include "engine/sequence.h"
+#include "engine/state_snapshots.h"
 #include "engine/swap_tier.h"
 
 namespace tern::engine {
@@ -36,8 +37,8 @@ using Batch = std::vector<ScheduledSequence>;
 
 class Scheduler {
  public:
-  // `swap`, where there is one, outlives it.
-  Scheduler(SchedulerOptions options, BlockPool& cache, SwapTier* swap = nullptr);
+  // `swap` and `states`, where there are any, outlive it.
+  Scheduler(SchedulerOptions options, BlockPool& cache, SwapTier* swap = nullptr, StateSnapshots* states = nullptr);
 
   void add(std::unique_ptr<Sequence> sequence);
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
@@ -57,8 +58,11 @@ class Scheduler {
   // max_num_seqs, and a slot for its adapter, which it may share: the first in line waits until there is one. With a
   // second tier, blocks that can be found are kept there when they're given out, and the run that a sequence begins
   // behind may lie in both: what it needs of the second comes to blocks of its own. Where something is behind that
-  // tier, the blocks of a sequence that ends are kept too. The tier's copies are to be made before the batch is
-  // computed. The batch is valid until the next call.
+  // tier, the blocks of a sequence that ends are kept too. Where layers keep states, a sequence begins behind the
+  // longest such run that has a copy of them, and a step of it ends where one is to be taken: behind the last block of
+  // its prompt that another can begin behind, and where the run of known blocks was longer than what it began behind.
+  // Copies of the tier and of states are to be made before the batch is computed. The batch is valid until the next
+  // call.
   [[nodiscard]] const Batch& schedule();
   // The step after the one that schedule() gave last, told while that one is computed: every sequence of it is taken to
   // get the token that it draws, and to go on. Null where somebody would be admitted or would have to give blocks up,
@@ -128,7 +132,13 @@ class Scheduler {
   [[nodiscard]] std::span<const BlockHash> hold_prefix(Sequence& sequence);
   void let_go(std::span<const BlockHash> prefix);
   std::int64_t take_prefix(Sequence& sequence, std::span<const BlockHash> prefix);
-  [[nodiscard]] std::span<const BlockHash> longest_prefix(Sequence& sequence) const;
+  [[nodiscard]] std::span<const BlockHash> known_prefix(Sequence& sequence) const;
+  [[nodiscard]] std::span<const BlockHash> with_states(std::span<const BlockHash> prefix) const;
+  [[nodiscard]] std::span<const BlockHash> longest_prefix(Sequence& sequence) const {
+    return with_states(known_prefix(sequence));
+  }
+  void keep_states(Sequence& sequence);
+  void begin_states(Sequence& sequence, std::span<const BlockHash> prefix);
   [[nodiscard]] std::span<const BlockHash> sought(Sequence& sequence) const;
   [[nodiscard]] std::size_t num_found(std::span<const BlockHash> hashes) const;
   [[nodiscard]] bool is_being_computed(Sequence& sequence, std::size_t found) const;
@@ -137,7 +147,8 @@ class Scheduler {
 
   SchedulerOptions options_;
   BlockPool& cache_;
-  SwapTier* swap_;  // null: there is none
+  SwapTier* swap_;          // null: there is none
+  StateSnapshots* states_;  // null: layers keep none, or nobody finds prefixes
   AdapterSlots adapters_;
   std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of priority and arrival
   std::vector<std::unique_ptr<Sequence>> running_;  // in this order too

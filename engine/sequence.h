@@ -1,6 +1,7 @@
 // One request's tokens and what has been computed of them.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -36,6 +37,7 @@ struct Sequence {
   bool was_admitted = false;               // once, of those with hashes
   std::string cache_salt;                  // of the request (RequestOptions::cache_salt)
   PrefixHashes hashes;
+  std::array<std::int64_t, 2> state_ends{};  // lengths behind which copies of its states are kept; 0: none
   AdapterRef adapter;                // null: the model alone
   std::int32_t adapter_slot = -1;    // where it is while the sequence runs; else -1
   std::vector<std::int32_t> blocks;  // of the cache, in order

@@ -1,6 +1,6 @@
-// mutants BACKEND.so EQUIVALENT.txt [OP... [MISTAKE...]]: makes every mistake in every op of a sound backend and lets
-// the conformance suite find it. Fails where one that changed something is not found, unless EQUIVALENT.txt lists it
-// with the proof that it is none; and where that list names one that is found.
+// mutants BACKEND.so EQUIVALENT.txt [--one_in N] [OP... [MISTAKE...]]: makes every mistake in every op of a sound
+// backend, or one in N of them, and lets the conformance suite find it. Fails where one that changed something is not
+// found, unless EQUIVALENT.txt lists it with the proof that it is none; and where that list names one that is found.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +24,15 @@ namespace {
 using namespace tern;
 using mutant::Mistake;
 
+// Every n-th of what is asked about.
+struct Share {
+  std::int64_t one_in = 1;
+  std::int64_t asked = 0;
+  [[nodiscard]] bool takes() { return asked++ % one_in == 0; }
+};
+
 struct Tally {
+  Share share;
   int made = 0;
   int found = 0;
   std::vector<std::string> survivors;
@@ -41,6 +49,10 @@ void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::
       const std::string name = cat(mutant::name_of(mistake), " ", mutant::place_name(spec, mistake, place));
       bool made = false;
       for (const tern_dtype dtype : mutant::dtypes_of(spec.id)) {
+        if (!tally.share.takes()) {
+          made = true;  // by whoever takes all
+          continue;
+        }
         const auto backend = mutant::mutate(sound, {.mistake = mistake, .op = spec.id, .arg = place});
         const accel::DevicePtr device = accel::Device::open(backend, 0).value();
         if (!mutant::is_possible(mistake, *device)) {
@@ -75,6 +87,7 @@ void try_kernels(const std::shared_ptr<const accel::Backend>& sound, const ops::
 
 // In a process of its own, which loads the backend itself: what reads unmapped memory dies.
 void try_late_reading(const char* file, const ops::OpSpec& spec, Mistake mistake, Tally& tally) {
+  if (!tally.share.takes()) return;
   constexpr int kMissed = 0;
   constexpr int kFound = 1;
   constexpr int kNothingToTry = 2;
@@ -154,6 +167,7 @@ void try_runtime(const std::shared_ptr<const accel::Backend>& sound, Tally& tall
   for (const mutant::RuntimeMistake& mistake : mutant::runtime_mistakes()) {
     if ((mistake.capability & ~device->info().capabilities) != 0) continue;
     if (mistake.applies != nullptr && !mistake.applies(*sound)) continue;
+    if (!tally.share.takes()) continue;
     const auto backend = mutant::with_mistake(sound, mistake);
     conformance::Bench bench = conformance::make_bench(accel::Device::open(backend, 0).value());
     ++tally.made;
@@ -204,16 +218,21 @@ std::set<std::string> read_equivalent(const char* file) {
 
 int run(int argc, char** argv) {
   if (argc < 3) {
-    std::cerr << "usage: mutants BACKEND.so EQUIVALENT.txt [OP... [MISTAKE...]]\n";
+    std::cerr << "usage: mutants BACKEND.so EQUIVALENT.txt [--one_in N] [OP... [MISTAKE...]]\n";
     return 2;
   }
   std::set<std::string> equivalent = read_equivalent(argv[2]);
-  std::set<std::string> wanted(argv + 3, argv + argc);
+  Tally tally;
+  int names = 3;
+  if (argc > 4 && std::string(argv[3]) == "--one_in") {
+    tally.share.one_in = std::stoll(argv[4]);
+    names = 5;
+  }
+  std::set<std::string> wanted(argv + names, argv + argc);
   std::set<std::string> only;
   for (Mistake mistake : mutant::kernel_mistakes()) {
     if (wanted.count(mutant::name_of(mistake)) != 0) only.insert(mutant::name_of(mistake));
   }
-  Tally tally;
   // first, while this process has no threads
   for (const ops::OpSpec& spec : ops::op_table()) {
     if (wanted.empty() || (only.empty() && wanted.count(std::string(spec.name)) != 0)) {
@@ -248,7 +267,7 @@ int run(int argc, char** argv) {
   }
   for (const std::string& name : tally.unchanged) equivalent.erase(name);
   for (const std::string& name : equivalent) {
-    if (!wanted.empty()) break;
+    if (!wanted.empty() || tally.share.one_in > 1) break;
     std::cout << "listed, but made and found: " << name << "\n";
     ++bad;
   }

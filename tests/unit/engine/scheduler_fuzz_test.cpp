@@ -30,6 +30,7 @@ struct FuzzLoad {
   std::int64_t swap_blocks = 0;          // of the second tier; 0: there is none
   std::int64_t swap_places = INT64_MAX;  // that there is memory for
   bool stored = false;                   // behind it are files, some of which are damaged
+  std::int64_t snapshots = 0;            // copies of states that there is room for; 0: layers keep none
 };
 
 // A step as the device sees it, and who was taken out behind it.
@@ -57,7 +58,9 @@ class Fuzzer : private SwapStore {
         cache_(load.blocks, kBlockSize),
         swap_(
             load.swap_blocks, [this] { return make_place(); }, load.stored ? this : nullptr),
-        scheduler_({load.seats, load.batch, load.max_loras}, cache_, load.swap_blocks > 0 ? &swap_ : nullptr),
+        snapshots_(load.snapshots),
+        scheduler_({load.seats, load.batch, load.max_loras}, cache_, load.swap_blocks > 0 ? &swap_ : nullptr,
+                   load.snapshots > 0 ? &snapshots_ : nullptr),
         contents_(static_cast<std::size_t>((load.blocks + 1) * kBlockSize)) {
     for (std::int64_t id = 1; id <= load.adapters; ++id) {
       adapters_.push_back(std::make_shared<const ServedAdapter>(ServedAdapter{id, std::to_string(id), {}, {}}));
@@ -79,6 +82,7 @@ class Fuzzer : private SwapStore {
       check_shared(ran);
       check_adapters();
       copy();
+      copy_states();
       write_some();
       if (testing::Test::HasFatalFailure()) return;
       if (prepares_ && draw(7, 0)[0] % 6 != 0) (void)scheduler_.prepare();
@@ -89,6 +93,8 @@ class Fuzzer : private SwapStore {
         scheduler_.reset_prefix_cache();
         for (auto& content : contents_) content.is_stale = true;
         for (auto& content : swapped_) content.is_stale = true;
+        for (auto& [place, state] : kept_) state.is_stale = true;
+        for (auto& [seat, state] : at_seats_) state.is_stale = true;
         for (const auto& [id, sequence] : arrivals_) {
           if (sequence->seat > 0) stale_.insert(id);
         }
@@ -109,6 +115,7 @@ class Fuzzer : private SwapStore {
   std::int64_t computed = 0, needed = 0, preemptions = 0, hits = 0, prepared = 0, shared = 0, filled = 0;
   std::int64_t swap_hits = 0, swap_tokens = 0, copies = 0, fetches = 0, waited = 0;
   std::uint64_t loads = 0;  // from files
+  std::int64_t restored = 0, kept = 0;
 
  private:
   // What the device holds at one place of one block: a token, and all that lies before it.
@@ -119,6 +126,10 @@ class Fuzzer : private SwapStore {
     friend bool operator==(const Content& a, const Content& b) { return a.token == b.token && a.before == b.before; }
   };
   using Contents = std::array<Content, kBlockSize>;
+  struct State {
+    std::uint64_t before = 0;  // all tokens that it holds
+    bool is_stale = false;
+  };
   struct Write {
     BlockHash hash{};
     std::int32_t place = 0;
@@ -305,6 +316,29 @@ class Fuzzer : private SwapStore {
     swap_.copied();
   }
 
+  void copy_states() {
+    EXPECT_LE(snapshots_.size(), load_.snapshots);
+    for (const StateCopy& one : snapshots_.copies()) {
+      ASSERT_LT(one.place, load_.snapshots);
+      (one.to_seat ? restored : kept) += 1;
+      if (one.to_seat) {
+        at_seats_[one.seat] = kept_.at(one.place);
+      } else {
+        kept_[one.place] = at_seats_.at(one.seat);
+      }
+    }
+    snapshots_.copied();
+  }
+
+  // A state holds all tokens before, and belongs to nobody else.
+  void use_state(const ScheduledSequence& part, std::uint64_t before) {
+    if (load_.snapshots == 0 || part.begin == 0) return;
+    const State& state = at_seats_[part.sequence->seat];
+    EXPECT_EQ(state.before, before) << "step " << step_ << ": sequence " << part.sequence->id
+                                    << " has another's states at " << part.begin;
+    EXPECT_TRUE(!state.is_stale || stale_.contains(part.sequence->id)) << "states that were reset were found";
+  }
+
   // Files are written some steps later: the bytes are read from the place where they were left.
   void write_some() {
     while (!writes_.empty() && draw(10, static_cast<std::uint32_t>(writes_.size()))[0] % 3 == 0) {
@@ -355,6 +389,7 @@ class Fuzzer : private SwapStore {
       std::uint64_t before = mix_key(17, load_.cached && salts_[static_cast<std::size_t>(s.id)] == "b" ? 1 : 0);
       before = mix_key(before, s.adapter ? static_cast<std::uint64_t>(s.adapter->id) : 0);
       for (std::int64_t i = 0; i < part.begin + part.count; ++i) {
+        if (i == part.begin) use_state(part, before);
         const std::int32_t token =
             i < s.length() ? s.tokens[static_cast<std::size_t>(i)] : s.drafts[static_cast<std::size_t>(i - s.length())];
         Content& there = content(s, i);
@@ -364,6 +399,7 @@ class Fuzzer : private SwapStore {
             << "step " << step_ << ": sequence " << s.id << " reads another's token at " << i;
         before = mix_key(before, static_cast<std::uint64_t>(token) + 1);
       }
+      at_seats_[s.seat] = {before, stale_.contains(s.id)};
       computed += part.count - part.drafts;
       furthest_[s.id] = std::max(furthest_[s.id], part.begin + part.count - part.drafts);
       accept(part);
@@ -386,7 +422,7 @@ class Fuzzer : private SwapStore {
       if (s.generated() >= answers_[static_cast<std::size_t>(s.id)]) s.finish = FinishReason::length;
     }
     if (bits[2] % 200 == 0) s.finish = FinishReason::failed;
-    if (s.finish == FinishReason::none && bits[3] % 9 == 0) s.drafts.assign(1 + bits[2] % 4, 2);
+    if (s.finish == FinishReason::none && bits[3] % 9 == 0 && load_.snapshots == 0) s.drafts.assign(1 + bits[2] % 4, 2);
   }
 
   void collect() {
@@ -401,11 +437,13 @@ class Fuzzer : private SwapStore {
   bool prepares_;
   BlockPool cache_;
   SwapTier swap_;
+  StateSnapshots snapshots_;
   Scheduler scheduler_;
   std::vector<Content> contents_;
   std::vector<Content> swapped_;  // by place
   std::map<BlockHash, Contents> files_;
   std::vector<Write> writes_;
+  std::map<std::int32_t, State> at_seats_, kept_;
   std::map<SequenceId, const Sequence*> arrivals_;  // that have not ended
   std::vector<AdapterRef> adapters_;
   std::map<std::int32_t, std::int64_t> in_slots_;  // the adapters on the device, by slot
@@ -434,10 +472,15 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 60, .every = 2, .swap_blocks = 400},
       {.blocks = 40, .seats = 16, .batch = 64, .every = 2, .adapters = 5, .max_loras = 3, .swap_blocks = 64},
       {.swap_blocks = 3, .stored = true},
-      {.blocks = 40, .seats = 16, .batch = 64, .every = 3, .swap_blocks = 24, .stored = true}};
+      {.blocks = 40, .seats = 16, .batch = 64, .every = 3, .swap_blocks = 24, .stored = true},
+      {.snapshots = 1},
+      {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 60, .every = 2, .snapshots = 64},
+      {.blocks = 40, .seats = 16, .batch = 64, .every = 2, .adapters = 5, .max_loras = 3, .snapshots = 5},
+      {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 60, .every = 2, .swap_blocks = 400, .snapshots = 9}};
   for (const FuzzLoad& load : loads) {
     std::int64_t preemptions = 0, hits = 0, prepared = 0, shared = 0, steps = 0, filled = 0, fetches = 0, waited = 0;
     std::uint64_t loads = 0;
+    std::int64_t restored = 0;
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << load.blocks << " blocks, " << load.swap_blocks
                                       << " of the second tier");
@@ -457,6 +500,8 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       waited += plain.waited;
       loads += plain.loads;
       EXPECT_EQ(plain.copies, ahead.copies);
+      EXPECT_EQ(plain.kept, ahead.kept);
+      restored += plain.restored;
       EXPECT_LE(plain.swap_hits, plain.swap_tokens);
       steps += static_cast<std::int64_t>(plain.steps.size());
     }
@@ -468,6 +513,7 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
     EXPECT_EQ(waited > 0, load.cached && load.adapters == 0);
     EXPECT_EQ(shared > 0, load.cached);
     EXPECT_EQ(loads > 0, load.stored);
+    EXPECT_EQ(restored > 0, load.snapshots > 0);
     if (load.swap_blocks != 1) {
       EXPECT_EQ(fetches > 0, load.swap_blocks > 0) << load.swap_blocks << " blocks of the second tier";
     }
