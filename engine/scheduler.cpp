@@ -239,16 +239,18 @@ std::span<const BlockHash> Scheduler::known_prefix(Sequence& sequence) const {
   return hashes.first(before_spans(sequence, num_found(hashes)));
 }
 
-// Whether one that runs, and goes before it, has still to compute the block that it would begin behind next, where the
-// first `found` of them are there.
+// Whether one that runs, and goes before it, has still to compute the block that it would begin behind next, where it
+// can begin behind the first `found`; or a later one, where it computes again what lacks copies of states.
 bool Scheduler::is_being_computed(Sequence& sequence, std::size_t found) const {
   const std::span<const BlockHash> hashes = sought(sequence);
   if (found >= hashes.size()) return false;
-  const auto block = static_cast<std::int64_t>(found);
   return std::any_of(running_.begin(), running_.end(), [&](const auto& other) {
-    if (!goes_before(*other, sequence) || !other->hashes.active() || other->published > block) return false;
+    if (!goes_before(*other, sequence) || !other->hashes.active()) return false;
+    const auto block = std::max(static_cast<std::int64_t>(found), other->published);
+    if (block >= static_cast<std::int64_t>(hashes.size())) return false;
     if (other->hashes.full_blocks(other->length(), other->length(), cache_.block_size()) <= block) return false;
-    return other->hashes.first(block + 1, *other, cache_.block_size())[found] == hashes[found];
+    const auto at = static_cast<std::size_t>(block);
+    return other->hashes.first(block + 1, *other, cache_.block_size())[at] == hashes[at];
   });
 }
 
@@ -283,7 +285,8 @@ bool Scheduler::can_admit() const {
   if (waiting_.empty() || num_running() >= options_.max_num_seqs) return false;
   Sequence& sequence = *waiting_.front();
   if (sequence.adapter && !adapters_.has_room_for(*sequence.adapter)) return false;
-  if (is_being_computed(sequence, num_found(sought(sequence)))) return false;
+  const std::span<const BlockHash> hashes = sought(sequence);
+  if (is_being_computed(sequence, with_states(hashes.first(num_found(hashes))).size())) return false;
   if (fits(sequence, {})) return true;
   return sequence.hashes.active() && fits(sequence, longest_prefix(sequence));
 }
