@@ -89,7 +89,7 @@ class Fuzzer : private SwapStore {
       compute(batch);
       collect();
       copy();
-      if (draw(8, 0)[0] % 500 == 0) {
+      if (draw(8, 0)[0] % (load_.snapshots > 0 ? 25 : 500) == 0) {
         scheduler_.reset_prefix_cache();
         for (auto& content : contents_) content.is_stale = true;
         for (auto& content : swapped_) content.is_stale = true;
