@@ -13,11 +13,11 @@ namespace tern::cli {
 namespace {
 
 Failure refuse(const std::string& what) {
-  return Failure(
-      usage_error(cat("--speculative_config ", what),
-                  R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
-                  R"("prompt_lookup_min": 2} or {"model": "FOLDER", "num_speculative_tokens": 5}, where FOLDER is a )"
-                  R"(smaller model, or with "method": "eagle3" a head)"));
+  return Failure(usage_error(
+      cat("--speculative_config ", what),
+      R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
+      R"("prompt_lookup_min": 2}, {"method": "suffix"} or {"model": "FOLDER", "num_speculative_tokens": 5}, where FOLDER is a )"
+      R"(smaller model, or with "method": "eagle3" a head)"));
 }
 
 std::optional<std::int64_t> number(const io::Json& json, std::string_view key, std::int64_t least = 1,

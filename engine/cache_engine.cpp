@@ -83,7 +83,20 @@ std::int64_t affordable_blocks(const accel::Device& device, const std::vector<nn
   return std::max<std::int64_t>(all - kReserved, 0);
 }
 
-// Lowers options.max_model_len where that is asked for and needed.
+// Copies of states that there may be: of an eighth of the memory, and of what one sequence leaves.
+std::int64_t affordable_snapshots(const std::vector<nn::CacheSpec>& specs, CacheOptions options,
+                                  std::int64_t block_size, std::uint64_t budget) {
+  const std::uint64_t copy = bytes_of_states(specs, 1);
+  if (copy == 0) return 0;
+  const std::int64_t most = std::exchange(options.state_snapshots, 0);
+  const std::int64_t blocks = blocks_of(options.max_model_len, block_size) + kReserved;
+  const std::uint64_t needed = bytes_of_seats(specs, options, block_size) +
+                               bytes_per_token(specs, options) * static_cast<std::uint64_t>(blocks * block_size);
+  const std::uint64_t room = std::min(budget / 8, budget - std::min(budget, needed));
+  return std::min(most, static_cast<std::int64_t>(room / copy));
+}
+
+// Lowers options.max_model_len where that is asked for and needed, and options.state_snapshots.
 std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::CacheSpec>& specs, CacheOptions& options,
                          std::int64_t block_size) {
   if (options.like != nullptr) {
@@ -93,8 +106,7 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
   const std::uint64_t all = device.memory().free;
   const auto free = static_cast<double>(all - std::min(all, options.reserved));
   const std::uint64_t budget = options.memory > 0 ? options.memory : static_cast<std::uint64_t>(free * options.share);
-  const std::uint64_t states = std::max<std::uint64_t>(bytes_of_states(specs, 1), 1);
-  options.state_snapshots = std::min(options.state_snapshots, static_cast<std::int64_t>(budget / 8 / states));
+  options.state_snapshots = affordable_snapshots(specs, options, block_size, budget);
   std::uint64_t seats = bytes_of_seats(specs, options, block_size);
   if (!options.beside.empty()) seats += bytes_of_seats(options.beside, options, block_size);
   const std::int64_t affordable =

@@ -27,7 +27,7 @@ struct CacheOptions {
   std::uint64_t memory = 0;  // bytes; 0: `share` of what the device has free
   double share = 0.8;
   std::uint64_t reserved = 0;        // bytes of what is free that are for others, to whom they come later
-  std::int64_t state_snapshots = 0;  // copies of all layers' states (state_snapshots.h), as far as an eighth holds them
+  std::int64_t state_snapshots = 0;  // copies of states (state_snapshots.h), fewer where memory is for one sequence
   // Another cache whose blocks have the same numbers (draft_model.h) shares the memory.
   std::vector<nn::CacheSpec> beside = {};
   tern_dtype beside_dtype = TERN_F32;

@@ -58,8 +58,10 @@ bool has_states(const models::LoadedModel& model) {
 bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& model, const CacheEngine& cache) {
   if (!options.enable_prefix_caching) return false;
   if (!has_states(model) || cache.num_state_snapshots() > 0) return true;
-  log_info(cat("no prefix cache for ", model.config.architecture,
-               ": a copy of the states that its layers keep takes more than an eighth of the cache's memory"));
+  log_info(
+      cat("no prefix cache for ", model.config.architecture,
+          ": a copy of the states that its layers keep takes more than an eighth of the cache's memory, or than one "
+          "sequence leaves"));
   return false;
 }
 

@@ -262,12 +262,13 @@ std::span<const BlockHash> Scheduler::with_states(std::span<const BlockHash> pre
 }
 
 // The states behind what it begins behind, and where copies of its own are taken: few places, as each ends a step.
-void Scheduler::begin_states(Sequence& sequence, std::span<const BlockHash> prefix) {
+// `known`: blocks from its first on whose keys and values were there.
+void Scheduler::begin_states(Sequence& sequence, std::span<const BlockHash> prefix, std::size_t known) {
   if (states_ == nullptr || !sequence.hashes.active()) return;
   if (!prefix.empty()) states_->restore(prefix.back(), sequence.seat);
   const std::int64_t size = cache_.block_size();
   const auto of_prompt = static_cast<std::size_t>((sequence.prompt_length - 1) / size);
-  sequence.state_ends = {static_cast<std::int64_t>(known_prefix(sequence).size()) * size,
+  sequence.state_ends = {static_cast<std::int64_t>(known) * size,
                          static_cast<std::int64_t>(before_spans(sequence, of_prompt)) * size};
 }
 
@@ -362,6 +363,7 @@ Sequence* Scheduler::admit_next() {
     let_go(prefix);
     return nullptr;
   }
+  const std::size_t known = known_prefix(sequence).size();
   const std::int64_t fetched = take_prefix(sequence, prefix) * cache_.block_size();
   sequence.found_blocks = sequence.published = static_cast<std::int64_t>(sequence.blocks.size());
   sequence.computed = sequence.found_blocks * cache_.block_size();
@@ -378,7 +380,7 @@ Sequence* Scheduler::admit_next() {
   sequence.seat = free_seats_.back();
   free_seats_.pop_back();
   if (sequence.adapter) sequence.adapter_slot = adapters_.take(sequence.adapter);
-  begin_states(sequence, prefix);
+  begin_states(sequence, prefix, known);
   put_in_order(running_, std::move(waiting_.front()));
   waiting_.pop_front();
   return &sequence;

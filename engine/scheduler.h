@@ -138,7 +138,7 @@ class Scheduler {
     return with_states(known_prefix(sequence));
   }
   void keep_states(Sequence& sequence);
-  void begin_states(Sequence& sequence, std::span<const BlockHash> prefix);
+  void begin_states(Sequence& sequence, std::span<const BlockHash> prefix, std::size_t known);
   [[nodiscard]] std::span<const BlockHash> sought(Sequence& sequence) const;
   [[nodiscard]] std::size_t num_found(std::span<const BlockHash> hashes) const;
   [[nodiscard]] bool is_being_computed(Sequence& sequence, std::size_t found) const;

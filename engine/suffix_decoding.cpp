@@ -18,8 +18,15 @@ void SuffixDecoding::evict() {
   if (answers.num_texts() == 0) tenants_.erase(entry);
 }
 
-SuffixDecoding::Tenant* SuffixDecoding::tenant_of(const Sequence& sequence) {
-  const auto entry = tenants_.find(sequence.cache_salt);
+SuffixDecoding::Followed& SuffixDecoding::follow(const Sequence& sequence) {
+  const auto entry = followed_.find(sequence.id);
+  if (entry != followed_.end()) return entry->second;
+  return followed_.try_emplace(sequence.id, options_.suffix->max_tree_depth, prefix_root(sequence.cache_salt, ""))
+      .first->second;
+}
+
+SuffixDecoding::Tenant* SuffixDecoding::tenant_of(const Followed& followed) {
+  const auto entry = tenants_.find(followed.salt);
   return entry == tenants_.end() ? nullptr : entry->second.get();
 }
 
@@ -29,13 +36,13 @@ void SuffixDecoding::learn_answer(const Sequence& sequence, Followed& followed, 
   if (suffix.max_cached_requests == 0 || until < sequence.prompt_length + 2) return;
   std::int64_t from = std::max(followed.known, sequence.prompt_length);
   if (followed.tenant == nullptr) {
-    auto& tenant = tenants_[sequence.cache_salt];
+    auto& tenant = tenants_[followed.salt];
     if (tenant == nullptr) tenant = std::make_shared<Tenant>(suffix.max_tree_depth);
     followed.tenant = tenant;
     bytes_ -= tenant->answers.bytes();
     followed.answer = tenant->answers.add();
     bytes_ += tenant->answers.bytes();
-    order_.push_back(sequence.cache_salt);
+    order_.push_back(followed.salt);
     from = sequence.prompt_length;
   }
   SuffixTree& answers = followed.tenant->answers;
@@ -61,7 +68,7 @@ std::vector<std::int32_t> SuffixDecoding::likeliest(const Sequence& sequence, Fo
   const SuffixOptions& suffix = *options_.suffix;
   const SuffixTree::Limits limits = {most, suffix.max_spec_factor, suffix.min_token_prob};
   SuffixTree::Continuation best = followed.own.likeliest(sequence.tokens, limits);
-  if (Tenant* const tenant = tenant_of(sequence)) {
+  if (Tenant* const tenant = tenant_of(followed)) {
     SuffixTree::Continuation other = tenant->answers.likeliest(sequence.tokens, limits);
     if (other.is_better_than(best)) best = std::move(other);
   }
@@ -72,9 +79,9 @@ void SuffixDecoding::propose(std::span<const DraftWish> wishes, std::int64_t run
   constexpr double kFirstGuesses = 1.0;  // tokens' worth of them
   for (const DraftWish& wish : wishes) {
     Sequence& sequence = *wish.sequence;
-    const auto [entry, is_new] = followed_.try_emplace(sequence.id, options_.suffix->max_tree_depth);
-    Followed& followed = entry->second;
-    Tenant* tenant = tenant_of(sequence);
+    const bool is_new = !followed_.contains(sequence.id);
+    Followed& followed = follow(sequence);
+    Tenant* tenant = tenant_of(followed);
     if (is_new && tenant != nullptr) {
       sequence.draft_budget.grant(std::clamp(tenant->earnings.left(), 0.0, kFirstGuesses));
     }
@@ -86,7 +93,7 @@ void SuffixDecoding::propose(std::span<const DraftWish> wishes, std::int64_t run
     followed.guessed.clear();
     if (wish.most > 0) followed.guessed = likeliest(sequence, followed, wish.most);
     sequence.drafts.insert(sequence.drafts.end(), followed.guessed.begin(), followed.guessed.end());
-    tenant = tenant_of(sequence);
+    tenant = tenant_of(followed);
     if (tenant == nullptr) continue;
     tenant->earnings.earn(right);
     tenant->earnings.spend(static_cast<double>(followed.guessed.size()) * cost_of_checking(running));
@@ -94,9 +101,8 @@ void SuffixDecoding::propose(std::span<const DraftWish> wishes, std::int64_t run
 }
 
 void SuffixDecoding::finish(const Sequence& sequence) {
-  const auto entry = followed_.try_emplace(sequence.id, options_.suffix->max_tree_depth).first;
-  learn_answer(sequence, entry->second, sequence.length());
-  followed_.erase(entry);
+  learn_answer(sequence, follow(sequence), sequence.length());
+  followed_.erase(sequence.id);
 }
 
 }  // namespace tern::engine

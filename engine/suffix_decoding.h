@@ -11,9 +11,9 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "engine/prefix_hash.h"
 #include "engine/proposer.h"
 #include "engine/suffix_tree.h"
 
@@ -40,8 +40,9 @@ class SuffixDecoding : public Proposer {
     DraftBudget earnings{DraftBudget::kMost};
   };
   struct Followed {
-    explicit Followed(std::int64_t depth) : own(depth) { (void)own.add(); }
-    SuffixTree own;                     // of the request's tokens, all one text
+    Followed(std::int64_t depth, const BlockHash& root) : salt(root), own(depth) { (void)own.add(); }
+    BlockHash salt;                     // what stands for the request's cache_salt, however long that is
+    SuffixTree own;                     // of the request's tokens, all one text: some 180 bytes a token, while it runs
     std::int64_t known = 0;             // tokens of it that are in the trees
     std::vector<std::int32_t> guessed;  // behind them
     std::shared_ptr<Tenant> tenant;     // once its answer is among those; outlives what evicts it
@@ -51,13 +52,14 @@ class SuffixDecoding : public Proposer {
   void learn(const Sequence& sequence, Followed& followed, std::int64_t until);
   void learn_answer(const Sequence& sequence, Followed& followed, std::int64_t until);
   void evict();
-  [[nodiscard]] Tenant* tenant_of(const Sequence& sequence);  // null: it has no answers
+  [[nodiscard]] Followed& follow(const Sequence& sequence);
+  [[nodiscard]] Tenant* tenant_of(const Followed& followed);  // null: it has no answers
   [[nodiscard]] std::vector<std::int32_t> likeliest(const Sequence& sequence, Followed& followed, std::int64_t most);
 
   SpeculativeOptions options_;
   std::map<SequenceId, Followed> followed_;
-  std::map<std::string, std::shared_ptr<Tenant>> tenants_;  // by salt, those who have answers
-  std::deque<std::string> order_;                           // the salts of all answers, the oldest first
+  std::map<BlockHash, std::shared_ptr<Tenant>> tenants_;  // by salt, those who have answers
+  std::deque<BlockHash> order_;                           // the salts of all answers, the oldest first
   std::int64_t bytes_ = 0;
 };
 

@@ -158,6 +158,33 @@ TEST(Scheduler, EqualPromptsThatComeTogetherAreComputedOnce) {
   EXPECT_EQ(steps(16), (std::vector<StepCounts>{{16}, {14}, {1, 2, 2}, {1, 1, 1}}));
 }
 
+// Two of a kind whose blocks are known, and of whose states no copy is left: the first computes them again, for both.
+TEST(Scheduler, StatesThatAreMadeAgainAreWaitedFor) {
+  BlockPool pool(64, 4);
+  StateSnapshots snapshots(4);
+  Scheduler scheduler({4, 64}, pool, nullptr, &snapshots);
+  const auto run = [&](std::size_t most) {
+    std::vector<StepCounts> out;
+    while (out.size() < most) {
+      const Batch& batch = scheduler.schedule();
+      snapshots.copied();
+      out.push_back(counts_of(batch));
+      compute(batch);
+    }
+    return out;
+  };
+  scheduler.add(hashed_prompt(0, 30));
+  EXPECT_EQ(run(2), (std::vector<StepCounts>{{28}, {2}}));
+  scheduler.add(hashed_prompt(1, 30));
+  EXPECT_EQ(run(1), (std::vector<StepCounts>{{1, 2}})) << "it begins behind the copy";
+  (void)scheduler.remove(0);
+  (void)scheduler.remove(1);
+  snapshots.forget_all();
+  scheduler.add(hashed_prompt(2, 30));
+  scheduler.add(hashed_prompt(3, 30));
+  EXPECT_EQ(run(2), (std::vector<StepCounts>{{28}, {2, 2}}));
+}
+
 TEST(Scheduler, NobodyWaitsForWhatWillNotCome) {
   // The first has 30 of its 40 tokens, and takes 10 of the 30 that a step has; the second wants the same.
   const auto second_step = [](const std::function<void(Scheduler&, Sequence&)>& change) {
@@ -498,13 +525,14 @@ TEST(PrefixCache, CachedIsColdWhereLayersKeepStatesOnEveryPersonality) {
 // Few seats and few blocks: who is thrown out, who finds states and who keeps them answers as if alone.
 TEST(PrefixCache, StatesAreNobodyElses) {
   auto model = tiny_model("qwen3.5-untied");
-  const auto answers = [&](bool caches, std::int64_t seats, std::int64_t& hits) {
+  const auto answers = [&](bool caches, std::int64_t seats, int forgets, std::int64_t& hits) {
     session::Runtime runtime;
     EngineOptions options = cached_engine(*model.store->device(), caches);
     options.max_num_seqs = seats;
     options.max_num_batched_tokens = 24;
     LLMEngine engine(model, any_tokenizer(), options, runtime);
     const auto block = static_cast<std::int32_t>(engine.cache().block_size());
+    int steps = 0;
     std::vector<SequenceId> ids;
     for (std::int32_t i = 0; i < 24; ++i) {
       auto prompt = prompt_of(5 + 40 * (i % 2), block + i);
@@ -512,7 +540,14 @@ TEST(PrefixCache, StatesAreNobodyElses) {
       const RequestOptions request{.cache_salt = i % 5 == 4 ? "other" : "", .priority = i % 3};
       ids.push_back(engine.add_request(prompt, i % 2 == 0 ? greedy(20) : penalised(9), {}, request).value());
     }
-    auto all = answers_of(engine);
+    std::map<SequenceId, CachedAnswer> all;
+    for (; !engine.idle(); ++steps) {
+      if (forgets > 0 && steps % forgets == forgets - 1) engine.forget_computed();
+      for (const RequestOutput& output : engine.step()) {
+        all[output.id].tokens.push_back(output.token);
+        all[output.id].logprobs.push_back(output.logprob);
+      }
+    }
     hits = engine.cache_statistics().hit_tokens;
     EXPECT_EQ(engine.cache_statistics().used_blocks, 0);
     std::vector<CachedAnswer> out;
@@ -520,9 +555,9 @@ TEST(PrefixCache, StatesAreNobodyElses) {
     return out;
   };
   std::int64_t hits = 0;
-  const auto alone = answers(false, 1, hits);
-  for (const std::int64_t seats : {1, 3, 4}) {
-    EXPECT_EQ(answers(true, seats, hits), alone) << seats << " seats";
+  const auto alone = answers(false, 1, 0, hits);
+  for (const auto [seats, forgets] : {std::pair(1, 0), std::pair(3, 0), std::pair(4, 0), std::pair(3, 9)}) {
+    EXPECT_EQ(answers(true, seats, forgets, hits), alone) << seats << " seats";
     EXPECT_GT(hits, 0);
   }
 }
@@ -542,8 +577,14 @@ TEST(PrefixCache, StatesThatHaveNoRoomAreComputed) {
   const std::uint64_t with = roomy.cache().bytes();
   EXPECT_GT(with, options.kv_cache_memory);
   const std::uint64_t copy = (with - options.kv_cache_memory) / static_cast<std::uint64_t>(4 * options.max_num_seqs);
+  // What held the sequences before holds them still.
+  cache.max_num_seqs = options.max_num_seqs = 1;
+  options.kv_cache_memory = CacheEngine(model.store, model.architecture->cache_specs(model.config), cache).bytes();
+  const LLMEngine tight(model, any_tokenizer(), options, runtime);
+  EXPECT_EQ(tight.max_model_len(), options.max_model_len);
+  EXPECT_FALSE(tight.caches_prefixes());
+  said.clear();
   options.kv_cache_memory = 8 * copy - 1;
-  options.max_num_seqs = 1;
   options.max_model_len = 64;
   LLMEngine engine(model, any_tokenizer(), options, runtime);
   set_log_sink({});
