@@ -556,7 +556,7 @@ TEST(PrefixCache, StatesAreNobodyElses) {
   };
   std::int64_t hits = 0;
   const auto alone = answers(false, 1, 0, hits);
-  for (const auto [seats, forgets] : {std::pair(1, 0), std::pair(3, 0), std::pair(4, 0), std::pair(3, 9)}) {
+  for (const auto& [seats, forgets] : {std::pair(1, 0), std::pair(3, 0), std::pair(4, 0), std::pair(3, 9)}) {
     EXPECT_EQ(answers(true, seats, forgets, hits), alone) << seats << " seats";
     EXPECT_GT(hits, 0);
   }
