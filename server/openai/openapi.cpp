@@ -140,12 +140,16 @@ std::string_view openapi() {
           "add_generation_prompt": {"type": ["boolean", "null"], "default": true},
           "continue_final_message": {"type": ["boolean", "null"], "default": false},
           "cache_salt": {
-            "type": ["string", "null"], "description": "Only requests with the same one share cached prefixes."
+            "type": ["string", "null"],
+            "description": "Only requests with the same one share cached prefixes, and guess from each other's answers."
           },
           "thinking_token_budget": {"type": ["integer", "null"], "minimum": 0},
           "chat_template_kwargs": {"type": ["object", "null"]},
           "reasoning_effort": {"type": ["string", "null"]},
-          "best_of": {"type": ["integer", "null"], "minimum": 1, "maximum": 128, "description": "n, or of beams more."},
+          "best_of": {
+            "type": ["integer", "null"], "minimum": 1, "maximum": 128,
+            "description": "As n; with use_beam_search how many beams, n at least."
+          },
           "use_beam_search": {"type": ["boolean", "null"], "default": false},
           "length_penalty": {"type": ["number", "null"], "minimum": -1000, "maximum": 1000, "description": "Of beams."},
           "temperature": {"type": ["number", "null"], "minimum": 0},
