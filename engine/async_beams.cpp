@@ -7,9 +7,9 @@ namespace tern::engine {
 AsyncBeams::AsyncBeams(AsyncLLMEngine& engine, BeamRequests requests, RequestOptions options, Callback callback)
     : engine_(engine), requests_(std::move(requests)), options_(std::move(options)), callback_(std::move(callback)) {}
 
-void AsyncBeams::begin() { ask(); }
+void AsyncBeams::begin() { ask(false); }
 
-void AsyncBeams::ask() {
+void AsyncBeams::ask(bool continues) {
   std::unique_lock lock(mutex_);
   if (aborted_) {
     lock.unlock();
@@ -22,7 +22,7 @@ void AsyncBeams::ask() {
   auto prompts = requests_.ask();
   for (std::size_t beam = 0; beam < prompts.size(); ++beam) {
     const auto tell = [self = shared_from_this(), beam](RequestOutput&& output) { self->take(beam, output); };
-    tickets_.push_back(engine_.submit(std::move(prompts[beam]), requests_.params(), tell, options_));
+    tickets_.push_back(engine_.submit(std::move(prompts[beam]), requests_.params(), tell, options_, continues));
   }
 }
 
@@ -56,7 +56,7 @@ void AsyncBeams::take(std::size_t beam, const RequestOutput& output) {
   }
   if (!requests_.take(beam, output)) return;
   if (!requests_.done()) {
-    ask();
+    ask(true);
     return;
   }
   Outcome outcome;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "engine/async_llm_engine.h"
@@ -30,7 +31,7 @@ class AsyncBeams : public std::enable_shared_from_this<AsyncBeams> {
   void abort();
 
  private:
-  void ask();
+  void ask(bool continues);
   void take(std::size_t beam, const RequestOutput& output);
   void end(Outcome&& outcome);
 

@@ -37,11 +37,11 @@ AsyncLLMEngine::~AsyncLLMEngine() {
 }
 
 AsyncLLMEngine::Ticket AsyncLLMEngine::submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback,
-                                              const RequestOptions& options) {
+                                              const RequestOptions& options, bool continues) {
   const Ticket ticket = next_ticket_++;
   {
     const std::scoped_lock lock(mutex_);
-    commands_.jobs.push_back({ticket, std::move(prompt), std::move(params), std::move(callback), options});
+    commands_.jobs.push_back({ticket, std::move(prompt), std::move(params), std::move(callback), options, continues});
     ++queued_;
   }
   wake_.notify_one();
@@ -113,18 +113,26 @@ bool AsyncLLMEngine::paused() const {
   return pause_.has_value();
 }
 
-bool AsyncLLMEngine::has_work() const {
-  if (!commands_.work.empty() || !commands_.aborts.empty()) return true;
-  return (!on_their_way_.empty() && pause_ != PauseMode::keep) || (!commands_.jobs.empty() && !pause_);
+bool AsyncLLMEngine::rests() const {
+  return on_their_way_.empty() && std::ranges::none_of(commands_.jobs, &Job::continues);
 }
 
-// While the engine pauses, jobs stay where they are, but for those that nobody waits for any more.
+bool AsyncLLMEngine::has_work() const {
+  if (!commands_.work.empty() || !commands_.aborts.empty()) return true;
+  if (!pause_) return !on_their_way_.empty() || !commands_.jobs.empty();
+  return pause_ != PauseMode::keep && !rests();
+}
+
+// While the engine pauses, jobs stay where they are, but for those that nobody waits for any more, and for rounds of
+// searches that are to end.
 AsyncLLMEngine::Commands AsyncLLMEngine::take_commands() {
   Commands taken = std::exchange(commands_, {});
   if (!pause_) return taken;
   for (Job& job : std::exchange(taken.jobs, {})) {
     const bool is_aborted = std::find(taken.aborts.begin(), taken.aborts.end(), job.ticket) != taken.aborts.end();
-    (is_aborted ? taken.jobs : commands_.jobs).push_back(std::move(job));
+    const bool is_to_end = job.continues && pause_ != PauseMode::keep;
+    if (is_to_end && pause_ == PauseMode::abort) taken.aborts.push_back(job.ticket);
+    (is_aborted || is_to_end ? taken.jobs : commands_.jobs).push_back(std::move(job));
   }
   return taken;
 }
@@ -133,11 +141,10 @@ bool AsyncLLMEngine::wait_for_work() {
   Commands commands;
   {
     std::unique_lock lock(mutex_);
-    is_quiet_ = on_their_way_.empty();
+    is_quiet_ = rests();
     quiet_.notify_all();
     const auto something = [this] { return stop_ || has_work(); };
-    if (on_their_way_.empty() && sleep_on_idle_.count() > 0 && !llm_.sleeps() &&
-        !wake_.wait_for(lock, sleep_on_idle_, something)) {
+    if (is_quiet_ && sleep_on_idle_.count() > 0 && !llm_.sleeps() && !wake_.wait_for(lock, sleep_on_idle_, something)) {
       lock.unlock();
       fall_asleep();
       lock.lock();
@@ -162,7 +169,9 @@ void AsyncLLMEngine::fall_asleep() {
 bool AsyncLLMEngine::sleep() {
   std::promise<bool> done;
   run([&](LLM&) {
-    const bool can = on_their_way_.empty();
+    std::unique_lock lock(mutex_);
+    const bool can = rests();
+    lock.unlock();
     if (can) fall_asleep();
     done.set_value(can);
   });
@@ -170,8 +179,8 @@ bool AsyncLLMEngine::sleep() {
 }
 
 void AsyncLLMEngine::take(Commands&& commands) {
+  for (Job& job : commands.jobs) begin(std::move(job));  // first: work that asks what is on its way counts them
   for (auto& work : commands.work) work(llm_);
-  for (Job& job : commands.jobs) begin(std::move(job));
   for (const Ticket ticket : commands.aborts) {
     if (const auto found = ids_.find(ticket); found != ids_.end()) llm_.engine().abort(found->second);
   }

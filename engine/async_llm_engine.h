@@ -59,8 +59,10 @@ class AsyncLLMEngine {
   AsyncLLMEngine& operator=(const AsyncLLMEngine&) = delete;
 
   // Queues a request. What is wrong with it is told by a last output with `error` and FinishReason::failed.
+  // `continues`: it's the next round of a search that is on its way, and so counts as on its way already. Such requests
+  // come from callbacks alone.
   Ticket submit(EncodedPrompt prompt, SamplingParams params, OutputCallback callback,
-                const RequestOptions& options = {});
+                const RequestOptions& options = {}, bool continues = false);
   // Ends a request before the next step; its last output says FinishReason::aborted. Nothing where it has ended.
   void abort(Ticket ticket);
   // Runs `work` between two steps, when its turn comes: for what else the model computes (embeddings, scores). What it
@@ -70,7 +72,7 @@ class AsyncLLMEngine {
   // The same at once. False: requests are on their way, and nothing happens.
   [[nodiscard]] bool sleep();
   // Begins no request until resume(): those that come wait. Returns once no step runs, nor any that `mode` lets end.
-  // What run() is given is still run.
+  // What run() is given is still run. A search ends, or is aborted, with all its rounds.
   void pause(PauseMode mode);
   void resume();
   [[nodiscard]] bool paused() const;
@@ -86,6 +88,7 @@ class AsyncLLMEngine {
     SamplingParams params;
     OutputCallback callback;
     RequestOptions options;
+    bool continues = false;
   };
   struct Commands {
     std::deque<Job> jobs;
@@ -97,6 +100,7 @@ class AsyncLLMEngine {
   void serve();
   [[nodiscard]] bool wait_for_work();  // false: the end
   [[nodiscard]] bool has_work() const;
+  [[nodiscard]] bool rests() const;  // nothing is on its way, nor a search between two rounds
   [[nodiscard]] Commands take_commands();
   void take(Commands&& commands);
   void fall_asleep();
@@ -113,7 +117,7 @@ class AsyncLLMEngine {
   bool stop_ = false;
   std::optional<PauseMode> pause_;
   std::condition_variable quiet_;  // told before the engine waits or steps
-  bool is_quiet_ = true;           // nothing is on its way
+  bool is_quiet_ = true;           // it rests
   EngineStats stats_;
   std::optional<Error> dead_;
   std::atomic<Ticket> next_ticket_{1};
