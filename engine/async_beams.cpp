@@ -34,6 +34,7 @@ void AsyncBeams::abort() {
 
 void AsyncBeams::end(Outcome&& outcome) {
   outcome.told.finished = true;
+  outcome.first_round = first_round_;
   if (first_) {
     outcome.told.begun = first_->begun;
     outcome.told.prompt_tokens = first_->prompt_tokens;
@@ -55,6 +56,7 @@ void AsyncBeams::take(std::size_t beam, const RequestOutput& output) {
     return;
   }
   if (!requests_.take(beam, output)) return;
+  if (!first_round_) first_round_ = std::chrono::steady_clock::now();
   if (!requests_.done()) {
     ask(true);
     return;

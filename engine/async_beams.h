@@ -1,6 +1,7 @@
 // A beam search among the requests of an AsyncLLMEngine: what a server answers use_beam_search with.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,8 @@ class AsyncBeams : public std::enable_shared_from_this<AsyncBeams> {
  public:
   struct Outcome {
     std::vector<BeamAnswer> answers;  // the best first; none where it was aborted or failed
+    // When the first round was told; none: it wasn't.
+    std::optional<std::chrono::steady_clock::time_point> first_round;
     // How that was told, and when the first step began, how long the prompt is and how much of it was found.
     RequestOutput told;
   };
@@ -44,6 +47,7 @@ class AsyncBeams : public std::enable_shared_from_this<AsyncBeams> {
   // Of the engine's thread, once begun.
   Callback callback_;  // null: the outcome has been told
   std::optional<RequestOutput> first_;
+  std::optional<std::chrono::steady_clock::time_point> first_round_;
 };
 
 }  // namespace tern::engine

@@ -74,6 +74,7 @@ void RunningRequest::search(const engine::EncodedPrompt& prompt, const engine::S
 
 // As if each answer had been drawn, all of it at once.
 void RunningRequest::take_found(engine::AsyncBeams::Outcome&& outcome) {
+  first_round_ = outcome.first_round;
   for (std::size_t at = 0; at < choices_.size(); ++at) {
     if (at >= outcome.answers.size()) {
       take(at, engine::RequestOutput(outcome.told));
@@ -226,10 +227,9 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   times.whole = seconds(Clock::now() - arrival_);
   if (output.begun) times.queue = seconds(*output.begun - arrival_);
   if (choice.generated > 0) {
-    // Tokens of a search come all at once: its time began with its first step.
-    const Clock::time_point first = beams_ != nullptr && output.begun ? *output.begun : choice.first_token;
+    const Clock::time_point first = first_round_.value_or(choice.first_token);  // those of a search come all at once
     times.from_first_to_last_token = seconds(choice.last_token - first);
-    if (output.begun) times.from_first_step_to_first_token = seconds(choice.first_token - *output.begun);
+    if (output.begun) times.from_first_step_to_first_token = seconds(first - *output.begun);
   }
   service_.metrics().count_request(times);
   AnswerEnd end;

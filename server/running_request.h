@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "engine/async_beams.h"
@@ -70,6 +71,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
   std::mutex tickets_mutex_;
   std::vector<engine::AsyncLLMEngine::Ticket> tickets_;  // of the choices
   std::shared_ptr<engine::AsyncBeams> beams_;            // that find them instead; null: they are drawn
+  std::optional<Clock::time_point> first_round_;         // when that search knew its first tokens
   bool aborted_ = false;
   std::atomic<bool> expired_{false};
   // Of the engine's thread, once begun.

@@ -157,6 +157,25 @@ TEST(BeamRoutes, EndAtStops) {
   EXPECT_TRUE(by_token);
 }
 
+// Its time is counted once: what came before its first round was told, and what came behind.
+TEST(BeamRoutes, CountTheirTimeOnce) {
+  TinyServer server(with_beams());
+  (void)json_of(server.post("/v1/completions", asking(R"("best_of": 4, "ignore_eos": true)", "60")));
+  const std::string page = test::ask(server.port(), "GET", "/metrics").body;
+  const auto sum = [&](const std::string& name) {
+    const std::size_t at = page.find("vllm:" + name + "_sum{");
+    EXPECT_NE(at, std::string::npos) << name;
+    return at == std::string::npos ? 0.0 : std::stod(page.substr(page.find("} ", at) + 2));
+  };
+  const double prefill = sum("request_prefill_time_seconds"), decode = sum("request_decode_time_seconds");
+  const double inference = sum("request_inference_time_seconds");
+  EXPECT_GT(prefill, 0);
+  EXPECT_GT(decode, 0);
+  constexpr double kPrinted = 1e-6;  // seconds: sums are printed in decimal
+  EXPECT_NEAR(inference, prefill + decode, kPrinted);
+  EXPECT_LE(sum("request_queue_time_seconds") + inference, sum("e2e_request_latency_seconds") + kPrinted);
+}
+
 // Who is computed beside a search gets the bits that it gets alone, and the search what it finds alone.
 TEST(BeamRoutes, DisturbNobody) {
   TinyServer server(with_beams());
