@@ -89,7 +89,10 @@ engine::LLMOptions llm_options(const Arguments& arguments) {
   if (const auto config = arguments.maybe_string("speculative_config")) {
     options.engine.speculation = read_speculative_config(*config).options;
   }
-  if (arguments.has("num_beams")) options.num_beams = arguments.integer("num_beams");
+  if (arguments.has("num_beams")) {
+    options.num_beams = arguments.integer("num_beams");
+    options.num_stops = static_cast<std::int64_t>(arguments.list("stop_words").size());
+  }
   options.use_chat_template = arguments.boolean("use_chat_template");
   options.template_kwargs = template_kwargs(arguments);
   options.agent_template = arguments.maybe_string("agent_template").value_or("");

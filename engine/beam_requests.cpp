@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include "base/strings.h"
+#include "engine/end_ids.h"
 #include "engine/stop_texts.h"
 
 namespace tern::engine {
@@ -21,13 +21,6 @@ std::string decoded(const tokenizer::Tokenizer& tokenizer, std::span<const Token
   return tokenizer.decode(ids, skip_special_tokens);
 }
 
-// The model's, unless they are to be passed over, and the request's own, each once.
-std::vector<std::int32_t> all_end_ids(std::vector<std::int32_t> models, const SamplingParams& sampling) {
-  std::set<std::int32_t> ids(sampling.stop_token_ids.begin(), sampling.stop_token_ids.end());
-  if (!sampling.ignore_eos) ids.insert(models.begin(), models.end());
-  return {ids.begin(), ids.end()};
-}
-
 }  // namespace
 
 void require_plain_beams(const SamplingParams& sampling) {
@@ -42,12 +35,12 @@ void require_plain_beams(const SamplingParams& sampling) {
   }
 }
 
-BeamRequests::BeamRequests(const tokenizer::Tokenizer& tokenizer, std::vector<std::int32_t> end_ids,
+BeamRequests::BeamRequests(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> end_ids,
                            EncodedPrompt prompt, const SamplingParams& sampling)
     : tokenizer_(tokenizer),
       prompt_(std::move(prompt)),
       sampling_(sampling),
-      end_ids_(all_end_ids(std::move(end_ids), sampling)),
+      end_ids_(end_ids_of(tokenizer, end_ids, sampling)),
       search_({.num_beams = sampling.num_beams,
                .max_new_tokens = sampling.max_new_tokens,
                .length_penalty = sampling.length_penalty,
@@ -96,7 +89,10 @@ BeamAnswer BeamRequests::answer(std::size_t rank) const {
   out.tokens = beam.tokens;
   const bool shows_end = !beam.by_token || sampling_.include_stop_str_in_output;
   out.text = text_of(shows_end ? tokens : tokens.first(tokens.size() - 1));
-  const FoundStop found = first_stop(out.text, sampling_.stop);
+  if (beam.by_token) out.stop_text = stop_text_of(tokenizer_, tokens.back().id, sampling_);
+  const bool is_cut = out.stop_text.empty();  // else the text ends with that token
+  if (!is_cut && shows_end && sampling_.skip_special_tokens) out.text += out.stop_text;
+  const FoundStop found = is_cut ? first_stop(out.text, sampling_.stop) : FoundStop{};
   if (found.stop != nullptr) {
     out.text.resize(sampling_.include_stop_str_in_output ? found.end : found.begin);
     out.stop_text = *found.stop;

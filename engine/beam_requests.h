@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct BeamAnswer {
 class BeamRequests {
  public:
   // `tokenizer` outlives it; `end_ids` are the model's. The prompt fits, and `sampling` is plain.
-  BeamRequests(const tokenizer::Tokenizer& tokenizer, std::vector<std::int32_t> end_ids, EncodedPrompt prompt,
+  BeamRequests(const tokenizer::Tokenizer& tokenizer, std::span<const std::int32_t> end_ids, EncodedPrompt prompt,
                const SamplingParams& sampling);
 
   // The prompts whose next tokens are to be asked for with params(), one a beam, in the order of the beams.

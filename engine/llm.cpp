@@ -161,7 +161,9 @@ Result<std::unique_ptr<LLM>> LLM::open(session::Session& session, const LLMOptio
     llm->generation_ = session::read_generation_config(session.path).value();
     engine.end_token_ids = session::end_token_ids(session.model.config, llm->generation_, *session.text);
     if (options.num_beams > 1) {
-      engine.top_logprobs = std::max(engine.top_logprobs, beam_candidates(options.num_beams, llm->num_end_ids()));
+      const std::size_t stops = static_cast<std::size_t>(options.num_stops) + 1;  // one may be the template's own
+      const std::int64_t tops = beam_candidates(options.num_beams, llm->num_end_ids() + stops);
+      engine.top_logprobs = std::max(engine.top_logprobs, tops);
       engine.enable_prefix_caching = true;  // beams share the blocks of what they have in common
     }
     const auto vision = session.model.config.vision;

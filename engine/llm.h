@@ -71,6 +71,7 @@ struct LLMOptions {
   std::int64_t max_model_len =
       0;  // tokens of a prompt and its answer; 0: the model's own, or what the cache's memory holds
   std::int64_t num_beams = 1;       // the most that SamplingParams::num_beams may be
+  std::int64_t num_stops = 0;       // the most stop texts of such a search, each of which may be a token
   bool images = false;              // prompts may have some: the model's vision tower is read where the first one comes
   session::ImageSizes image_sizes;  // in the place of the checkpoint's
   bool batch_invariant = false;     // an answer's bits don't depend on what is computed beside it

@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "engine/cache_dtype.h"
 #include "engine/draft_model.h"
+#include "engine/end_ids.h"
 #include "engine/known_tokens.h"
 #include "engine/non_finite_logit.h"
 #include "engine/stop_texts.h"
@@ -282,7 +283,7 @@ Result<SequenceId> LLMEngine::add_request(std::vector<std::int32_t> prompt, Samp
   sequence->tokens.reserve(static_cast<std::size_t>(most));
   sequence->blocks.reserve(static_cast<std::size_t>(cache_.pool().blocks_for(most)));
   sequence->drafts.reserve(static_cast<std::size_t>(options_.speculation.num_speculative_tokens));
-  sequence->end_ids = end_ids_of(params);
+  sequence->end_ids = end_ids_of(tokenizer_, end_ids_, params);
   decodings_.emplace(sequence->id, Decoding(tokenizer_, params.skip_special_tokens));
   sequence->hashes = prefix_hashes(sequence->images, request, most);
   sequence->priority = request.priority;
@@ -301,28 +302,15 @@ void LLMEngine::abort(SequenceId id) {
   if (found != decodings_.end()) found->second.aborted = true;
 }
 
-// The request's own, and the model's unless they are to be passed over. A mask's answer ends there anyhow: nothing else
-// may follow.
-std::vector<std::int32_t> LLMEngine::end_ids_of(const SamplingParams& params) const {
-  std::vector<std::int32_t> ids = params.stop_token_ids;
-  for (const std::string& stop : params.stop) {
-    const auto id = tokenizer_.piece_to_id(stop);
-    if (id && tokenizer_.is_special(*id)) ids.push_back(*id);
-  }
-  if (!params.ignore_eos || params.mask != nullptr) ids.insert(ids.end(), end_ids_.begin(), end_ids_.end());
-  return ids;
-}
-
 // What an end token says, where the request had named it, and shows, where the request wants to see it.
 void LLMEngine::end_at(const Sequence& sequence, std::int32_t token, Decoding& decoding, RequestOutput& output) const {
   const SamplingParams& params = sequence.params;
   if (is_one_of(token, params.stop_token_ids)) output.stop_token_id = token;
-  const std::string piece(token < tokenizer_.vocab_size() ? tokenizer_.id_to_piece(token) : "");
-  const bool is_text = !piece.empty() && std::find(params.stop.begin(), params.stop.end(), piece) != params.stop.end();
-  if (is_text) output.stop_text = piece;
+  const std::string piece = stop_text_of(tokenizer_, token, params);
+  if (!piece.empty()) output.stop_text = piece;
   if (!params.include_stop_str_in_output) return;
   decoding.held += decoding.decoder.push(token);
-  if (is_text && params.skip_special_tokens) decoding.held += decoding.decoder.flush() + piece;
+  if (!piece.empty() && params.skip_special_tokens) decoding.held += decoding.decoder.flush() + piece;
 }
 
 void LLMEngine::accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output) {

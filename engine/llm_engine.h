@@ -184,7 +184,6 @@ class LLMEngine {
   void accept(Sequence& sequence, const SampledToken& drawn, RequestOutput& output);
   void accept_rows(const ScheduledSequence& part, std::span<const SampledToken> rows);
   void prepare_next();
-  [[nodiscard]] std::vector<std::int32_t> end_ids_of(const SamplingParams& params) const;
   void end_at(const Sequence& sequence, std::int32_t token, Decoding& decoding, RequestOutput& output) const;
 
   EngineOptions options_;

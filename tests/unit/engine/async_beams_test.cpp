@@ -23,6 +23,7 @@ class AsyncBeamsTest : public ::testing::Test {
     setenv("TERN_HOME", (dir_ / "home").c_str(), 1);
     e2e::TinyModel model;
     model.max_positions = kForever + 100;
+    model.fim = true;
     e2e::write_tiny_model(dir_ / "model", model);
     session::SessionOptions opening;
     opening.model = (dir_ / "model").string();
@@ -31,6 +32,7 @@ class AsyncBeamsTest : public ::testing::Test {
     session_ = session::open_session(opening).value();
     LLMOptions options;
     options.num_beams = 3;
+    options.num_stops = 2;
     options.engine.max_num_seqs = 4;
     options.engine.kv_cache_memory = 32U << 20;
     llm_ = LLM::open(*session_, options).value();
@@ -116,6 +118,63 @@ TEST_F(AsyncBeamsTest, KeepTheEngineAwake) {
   search_->abort();
   EXPECT_EQ(outcome().told.reason, FinishReason::aborted);
   EXPECT_TRUE(engine.sleep());
+}
+
+// A stop text that is one special token ends a beam by its id, says so, and shows once where that is asked for.
+TEST_F(AsyncBeamsTest, EndAtASpecialTokenThatIsAStopText) {
+  for (const auto& [shows, skips] : {std::pair{false, true}, {true, true}, {true, false}, {false, false}}) {
+    SamplingParams params = greedy(2);
+    params.num_beams = 2;
+    params.stop = {"<|im_end|>"};
+    params.include_stop_str_in_output = shows;
+    params.skip_special_tokens = skips;
+    BeamRequests requests(session_->text->tokenizer, {}, {.ids = prompt_of(1, 5)}, params);
+    EXPECT_EQ(requests.params().top_logprobs, 4) << "one end beside what goes on";
+    const auto told = [&](std::size_t beam, std::vector<TokenLogprob> top) {
+      RequestOutput output;
+      output.token = top.front().id;
+      output.top = std::move(top);
+      output.finished = true;
+      return requests.take(beam, output);
+    };
+    ASSERT_EQ(requests.ask().size(), 1U);
+    ASSERT_TRUE(told(0, {{'a', -0.5F}, {'b', -1.5F}, {'c', -5}, {'d', -6}}));
+    ASSERT_EQ(requests.ask().size(), 2U);
+    EXPECT_FALSE(told(0, {{257, -0.1F}, {'c', -7}, {'d', -8}, {'e', -9}}));
+    ASSERT_TRUE(told(1, {{'c', -0.2F}, {'d', -7}, {'e', -8}, {'f', -9}}));
+    ASSERT_TRUE(requests.done());
+    ASSERT_EQ(requests.num_answers(), 2U);
+    const auto& tokenizer = session_->text->tokenizer;
+    const BeamAnswer ended = requests.answer(0), full = requests.answer(1);
+    EXPECT_EQ(ended.tokens.back().id, 257);
+    EXPECT_EQ(ended.text, tokenizer.decode(TokenIds{'a'}, true) + (shows ? "<|im_end|>" : ""));
+    EXPECT_EQ(ended.stop_text, "<|im_end|>");
+    EXPECT_EQ(ended.reason, FinishReason::stop);
+    EXPECT_FALSE(ended.stop_token_id);
+    EXPECT_EQ(full.text, tokenizer.decode(TokenIds{'b', 'c'}, true));
+    EXPECT_EQ(full.stop_text, "");
+    EXPECT_EQ(full.reason, FinishReason::length);
+  }
+}
+
+// The program's search has room for stop texts that are tokens beside the model's end.
+TEST_F(AsyncBeamsTest, OfTheProgramEndAtSpecialTokens) {
+  SamplingParams params = greedy(12);
+  params.num_beams = 3;
+  params.length_penalty = -4;
+  params.ignore_eos = false;
+  const std::vector<Prompt> prompts = {std::string("ab")};
+  params.stop_token_ids = {256, 258};
+  const Answer by_id = llm_->generate(prompts, params).at(0);
+  params.stop_token_ids.clear();
+  params.stop = {"<|im_start|>", "<|fim_prefix|>"};
+  const Answer by_text = llm_->generate(prompts, params).at(0);
+  ASSERT_FALSE(by_id.error) << by_id.error->line();
+  ASSERT_FALSE(by_text.error) << by_text.error->line();
+  EXPECT_EQ(by_text.text, by_id.text);
+  EXPECT_EQ(by_text.tokens.size(), by_id.tokens.size());
+  params.stop = {"<|im_start|>", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"};
+  EXPECT_TRUE(llm_->generate(prompts, params).at(0).error) << "these four and the model's are more than were told of";
 }
 
 }  // namespace
