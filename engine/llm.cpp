@@ -240,7 +240,9 @@ std::size_t LLM::num_end_ids() const {
   return ids.size();
 }
 
-std::int64_t LLM::max_beams() const { return options_.engine.top_logprobs / beam_candidates(1, num_end_ids()); }
+std::int64_t LLM::max_beams(std::size_t num_end_ids) const {
+  return options_.engine.top_logprobs / beam_candidates(1, num_end_ids);
+}
 
 SamplingParams LLM::default_sampling() const {
   const session::GenerationConfig& advice = generation_;

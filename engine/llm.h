@@ -217,8 +217,8 @@ class LLM {
   [[nodiscard]] const LoraOptions& adapter_room() const { return options_.engine.lora; }
 
   [[nodiscard]] std::size_t num_end_ids() const;  // tokens that end an answer
-  // The most beams of a search: the engine tells the likeliest tokens that so many take.
-  [[nodiscard]] std::int64_t max_beams() const;
+  // The most beams of a search whose answers so many tokens end: the engine tells the likeliest that these take.
+  [[nodiscard]] std::int64_t max_beams(std::size_t num_end_ids) const;
 
   // New numbers for the weights, which models::make_writable came before: what is asked from now on is answered with
   // them alone. Requests on their way go on with them: what was computed of their tokens is computed again. Errors as

@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/philox.h"
 #include "base/strings.h"
+#include "engine/end_ids.h"
 #include "engine/reasoning_mask.h"
 #include "engine/token_bans.h"
 #include "server/forced_calls.h"
@@ -65,6 +66,19 @@ std::optional<Error> cut(engine::EncodedPrompt& prompt, const SamplingWishes& wi
   return std::nullopt;
 }
 
+// The tokens that end an answer take their part of what the engine tells of each beam.
+std::optional<Error> too_many_beams(const engine::SamplingParams& params, const engine::LLM& llm,
+                                    const std::vector<std::int32_t>& model_ends) {
+  if (params.num_beams <= 1) return std::nullopt;
+  const std::size_t ends = engine::end_ids_of(llm.session().text->tokenizer, model_ends, params).size();
+  const std::int64_t most = std::max<std::int64_t>(1, llm.max_beams(ends));
+  if (params.num_beams <= most) return std::nullopt;
+  return data_error(
+      R"(field "use_beam_search")", cat("at most ", most, " beams where ", ends, " tokens end an answer"),
+      cat(params.num_beams),
+      R"(ask for fewer, name fewer in "stop_token_ids" and "stop", or serve with a higher --max_logprobs)");
+}
+
 constexpr std::string_view kThinkBegin = "<think>", kThinkEnd = "</think>";
 
 // Whether the template has opened the model's thoughts already.
@@ -91,7 +105,6 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
       metrics_(options_.model_names.front(), cache_labels(llm.engine().cache())),
       end_token_ids_(llm.engine().end_token_ids()),
       vocab_size_(llm.session().model.config.vocab_size),
-      max_beams_(llm.max_beams()),
       grammars_(llm.session().text->tokenizer, end_token_ids_, vocab_size_),
       seeds_(options_.seed.value_or(std::random_device{}())),
       engine_(llm, options_.sleep_on_idle) {}
@@ -189,10 +202,6 @@ Result<engine::SamplingParams> ChatService::sampling_of(const SamplingWishes& wi
   params.prompt_logprobs = wishes.prompt_logprobs;
   params.top_logprobs = wishes.top_logprobs.value_or(0);
   if (!wishes.beams) return params;
-  if (wishes.beams->width > max_beams_) {
-    return data_error(R"(field "use_beam_search")", cat("at most ", max_beams_, " beams"), cat(wishes.beams->width),
-                      "ask for fewer, or serve the model with a higher --max_logprobs");
-  }
   params.temperature = 0;
   params.repetition_penalty = 1;  // what the server's flags say of drawing doesn't count
   params.presence_penalty = params.frequency_penalty = 0;
@@ -279,6 +288,10 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
   if (asked.running.reads && chat::keeps_special_tokens(options_.formats)) params->skip_special_tokens = false;
   params->seed = asked.sampling.seed ? *asked.sampling.seed : any_seed();
   if (!prompt->stop.empty()) params->stop.push_back(prompt->stop);
+  if (const auto many = too_many_beams(*params, llm_, end_token_ids_)) {
+    sink->failed(*many, 400);
+    return nullptr;
+  }
   const std::int64_t room = max_model_len_ - length;
   if (params->max_new_tokens <= 0 || params->max_new_tokens > room) params->max_new_tokens = room;
   asked.running.n = asked.n;

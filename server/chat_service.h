@@ -117,7 +117,6 @@ class ChatService {
   Metrics metrics_;
   std::vector<std::int32_t> end_token_ids_;
   std::int64_t vocab_size_;
-  std::int64_t max_beams_;
   engine::Grammars grammars_;
   std::mutex seeds_mutex_;
   std::uint64_t seeds_;

@@ -258,6 +258,23 @@ TEST(BeamRoutes, RefuseWhatASearchCannot) {
   EXPECT_NE(refusal(R"("structured_outputs": {"regex": "a+"})").find("held to a form"), std::string::npos);
   EXPECT_NE(refusal(R"("best_of": 2)").find("best_of"), std::string::npos);
   EXPECT_NE(refusal(R"("best_of": 100)").find("at most "), std::string::npos);
+  // Each token that ends an answer takes one of the 20 that the engine tells: the model's own, and the request's.
+  struct Ends {
+    std::string fields;
+    int count, beams;
+  };
+  for (const Ends& ends : std::vector<Ends>{{R"("stop_token_ids": [1, 2, 3, 4])", 5, 3},
+                                            {R"("stop_token_ids": [257, 7, 7])", 2, 6},
+                                            {R"("stop_token_ids": [1, 2], "ignore_eos": true)", 2, 6},
+                                            {R"("stop": ["<|im_start|>", "<|im_end|>", "a"])", 2, 6}}) {
+    const std::string most = ends.fields + R"(, "best_of": )" + std::to_string(ends.beams);
+    EXPECT_EQ(server.post("/v1/completions", asking(R"("n": 3, )" + most)).status, 200) << most;
+    const std::string why = refusal(ends.fields + R"(, "best_of": )" + std::to_string(ends.beams + 1));
+    EXPECT_EQ(why.find("field \"use_beam_search\": expected at most " + std::to_string(ends.beams) + " beams where " +
+                       std::to_string(ends.count) + " tokens end an answer"),
+              0U)
+        << why;
+  }
   EXPECT_EQ(server.post("/v1/completions", asking(R"("temperature": 0, "top_k": -1, "seed": 3, "n": 2)")).status, 200);
 }
 
