@@ -43,9 +43,10 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
   const auto guess = [&](const std::string& config) {
     return Words{"infer", "--model", m, "--val_dataset", rows_, "--speculative_config", config};
   };
-  const std::string like = R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
-                           R"("prompt_lookup_min": 2}, {"method": "suffix"} or {"model": "FOLDER", )"
-                           R"("num_speculative_tokens": 5}, where FOLDER is a smaller model, or with "method": "eagle3" a head.)";
+  const std::string like =
+      R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
+      R"("prompt_lookup_min": 2}, {"method": "suffix"} or {"model": "FOLDER", )"
+      R"("num_speculative_tokens": 5}, where FOLDER is a smaller model, or with "method": "eagle3" a head.)";
   const std::string bare = damaged("tokenizer_config.json", [](const std::string&) { return "{}"; });
   expect_all(
       2,
