@@ -146,10 +146,7 @@ std::string_view openapi() {
           "thinking_token_budget": {"type": ["integer", "null"], "minimum": 0},
           "chat_template_kwargs": {"type": ["object", "null"]},
           "reasoning_effort": {"type": ["string", "null"]},
-          "best_of": {
-            "type": ["integer", "null"], "minimum": 1, "maximum": 128,
-            "description": "As n; with use_beam_search how many beams, n at least."
-          },
+          "best_of": {"type": ["integer", "null"], "minimum": 1, "maximum": 128, "description": "As n, or of beams."},
           "use_beam_search": {"type": ["boolean", "null"], "default": false},
           "length_penalty": {"type": ["number", "null"], "minimum": -1000, "maximum": 1000, "description": "Of beams."},
           "temperature": {"type": ["number", "null"], "minimum": 0},
