@@ -44,6 +44,8 @@ class App : public ::testing::Test {
 TEST_F(App, OpensItsPageOnAFreePort) {
   // Somebody has the port that it would take: this test, or another program already.
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  const int yes = 1;  // though connections of a run before are still being forgotten
+  (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   constexpr std::uint16_t kPort = 7860;
   sockaddr_in address = {};
   address.sin_family = AF_INET;
