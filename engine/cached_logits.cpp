@@ -11,6 +11,7 @@ CacheOptions cache_of_a_window(const ScorerOptions& options) {
   cache.max_model_len = options.max_tokens;
   cache.max_num_seqs = 1;
   cache.shorten = false;
+  cache.state_snapshots = 0;  // nobody begins behind a window
   return cache;
 }
 
