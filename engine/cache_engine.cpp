@@ -115,18 +115,17 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
   if (affordable >= of_one) return std::min(affordable, of_one * options.max_num_seqs);
   const std::uint64_t needed =
       seats + bytes_per_token(specs, options) * static_cast<std::uint64_t>((of_one + kReserved) * block_size);
-  const bool has_states =
-      std::any_of(specs.begin(), specs.end(), [](const nn::CacheSpec& spec) { return !spec.states.empty(); });
+  const bool keeps_states = has_states(specs);
   const std::string wish =
       cat(human_bytes(needed), " for one sequence of ", options.max_model_len, " tokens",
-          has_states ? cat(" and the states of ", options.max_num_seqs, " at once") : std::string());
+          keeps_states ? cat(" and the states of ", options.max_num_seqs, " at once") : std::string());
   if (!options.shorten || affordable == 0) {
     throw Failure(device_error(
         cat("the key-value cache needs ", wish, ", and ",
             options.memory > 0 ? cat("--kv_cache_memory allows ", human_bytes(budget))
                                : cat(human_bytes(budget), " are free for it")),
         cat(options.memory > 0 ? "raise --kv_cache_memory or lower --max_model_len" : "lower --max_model_len",
-            has_states ? ", or run fewer sequences at once" : "")));
+            keeps_states ? ", or run fewer sequences at once" : "")));
   }
   options.max_model_len = affordable * block_size;
   log_info(
@@ -135,6 +134,10 @@ std::int64_t plan_blocks(const accel::Device& device, const std::vector<nn::Cach
 }
 
 }  // namespace
+
+bool has_states(const std::vector<nn::CacheSpec>& specs) {
+  return std::any_of(specs.begin(), specs.end(), [](const nn::CacheSpec& spec) { return !spec.states.empty(); });
+}
 
 CacheEngine::CacheEngine(std::shared_ptr<graph::TensorStore> store, std::vector<nn::CacheSpec> specs,
                          const CacheOptions& options)

@@ -35,6 +35,9 @@ struct CacheOptions {
   const CacheEngine* like = nullptr;
 };
 
+// Whether some layer keeps a state of all tokens so far.
+[[nodiscard]] bool has_states(const std::vector<nn::CacheSpec>& specs);
+
 // Owns the tensors, under names that no other engine over the same store uses; they go with it. Memory is taken as it
 // comes: no kernel reads what kv_write has not written, so nothing but the block tables is cleared, and a page that no
 // sequence reached costs nothing where the device hands pages out at their first use.

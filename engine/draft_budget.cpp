@@ -24,4 +24,9 @@ std::int64_t DraftBudget::most(const DraftCost& cost) const {
 
 void DraftBudget::earn(std::int64_t right) { left_ = std::min(kMost, left_ + kShare + static_cast<double>(right)); }
 
+double first_guesses(double earned) {
+  constexpr double kMostAtFirst = 1.0;
+  return std::clamp(earned, 0.0, kMostAtFirst);
+}
+
 }  // namespace tern::engine

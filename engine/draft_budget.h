@@ -47,4 +47,8 @@ class DraftBudget {
   double left_ = 0.4;  // for one guess where the sequence is alone
 };
 
+// What a sequence begins with of what all guesses earned so far, in drawn tokens: where these pay on the whole, it
+// makes some at once, whoever else waits for its steps.
+[[nodiscard]] double first_guesses(double earned);
+
 }  // namespace tern::engine

@@ -27,10 +27,6 @@ namespace {
 // tokens/s and an answer at 66.
 constexpr double kPromptToken = 0.03;
 
-// Where guesses pay on the whole, a sequence begins with some at once, whoever else waits for its steps.
-constexpr double kFirstGuesses = 1.0;
-double first_guesses(double earned) { return std::clamp(earned, 0.0, kFirstGuesses); }
-
 CacheOptions cache_like(const CacheEngine& cache, tern_dtype dtype, const DraftModelOptions& options) {
   CacheOptions out;
   out.dtype = dtype;

@@ -5,11 +5,6 @@
 #include <utility>
 
 namespace tern::engine {
-namespace {
-
-constexpr double kFirstGuesses = 1.0;  // as a draft model grants (draft_model.cpp)
-
-}  // namespace
 
 HeadProposer::HeadProposer(std::unique_ptr<HeadRunner> runner, Scheduler& scheduler, std::int64_t vocab_size,
                            double step_cost, std::function<void()> keep_blocks)
@@ -34,7 +29,7 @@ void HeadProposer::follow(const Batch& step) {
     at += part.count;
     if (!part.samples) continue;
     earnings_.earn(sequence.computed - (part.begin + part.count - part.drafts));
-    if (sequence.generated() == 1) sequence.draft_budget.grant(std::clamp(earnings_.left(), 0.0, kFirstGuesses));
+    if (sequence.generated() == 1) sequence.draft_budget.grant(first_guesses(earnings_.left()));
   }
 }
 

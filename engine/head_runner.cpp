@@ -1,12 +1,12 @@
 #include "engine/head_runner.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/bucket.h"
 #include "engine/head_inputs.h"
 #include "engine/output_numbers.h"
 #include "engine/step_inputs.h"
@@ -22,11 +22,6 @@ namespace {
 using ops::Value;
 
 constexpr std::size_t kMostPrograms = 64;  // beside the largest; then they're built anew as they come
-
-std::int64_t bucket_of(std::int64_t needed, std::int64_t most) {
-  return std::min(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(needed, 1)))), most);
-}
 
 }  // namespace
 

@@ -51,14 +51,9 @@ void require_takes_back(const EngineOptions& options, const models::LoadedModel&
   }
 }
 
-bool has_states(const models::LoadedModel& model) {
-  const auto specs = model.architecture->cache_specs(model.config);
-  return std::any_of(specs.begin(), specs.end(), [](const nn::CacheSpec& spec) { return !spec.states.empty(); });
-}
-
 bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& model, const CacheEngine& cache) {
   if (!options.enable_prefix_caching) return false;
-  if (!has_states(model) || cache.num_state_snapshots() > 0) return true;
+  if (cache.num_state_snapshots() > 0 || !has_states(model.architecture->cache_specs(model.config))) return true;
   log_info(
       cat("no prefix cache for ", model.config.architecture,
           ": a copy of the states that its layers keep takes more than an eighth of the cache's memory, or than one "
@@ -70,7 +65,7 @@ bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& mo
 std::unique_ptr<SwapSpace> swap_space_of(bool caches_prefixes, const EngineOptions& options,
                                          const models::LoadedModel& model, CacheEngine& cache) {
   if (!caches_prefixes || options.swap.bytes == 0) return nullptr;
-  if (!has_states(model)) return make_swap_space(cache, options.swap);
+  if (cache.num_state_snapshots() == 0) return make_swap_space(cache, options.swap);
   log_info(cat("nothing to keep in --swap_space for ", model.config.architecture,
                ": the states that its layers keep stay on the device"));
   return nullptr;
@@ -168,7 +163,7 @@ CacheOptions cache_options(const EngineOptions& options, const models::LoadedMod
   cache.memory = options.kv_cache_memory;
   cache.share = options.kv_cache_share;
   constexpr std::int64_t kSnapshotsPerSeat = 4;
-  if (options.enable_prefix_caching && has_states(model))
+  if (options.enable_prefix_caching && has_states(model.architecture->cache_specs(model.config)))
     cache.state_snapshots = kSnapshotsPerSeat * options.max_num_seqs;
   return cache;
 }
@@ -185,8 +180,8 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       cache_(model.store, cache_specs(options_, model), cache_beside(images_.get(), options_, model)),
       caches_prefixes_(engine::caches_prefixes(options_, model, cache_)),
       swap_(swap_space_of(caches_prefixes_, options_, model, cache_)),
-      snapshots_(caches_prefixes_ && has_states(model) ? std::make_unique<StateSnapshots>(cache_.num_state_snapshots())
-                                                       : nullptr),
+      snapshots_(cache_.num_state_snapshots() > 0 ? std::make_unique<StateSnapshots>(cache_.num_state_snapshots())
+                                                  : nullptr),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool(),
                  swap_ ? &swap_->tier() : nullptr, snapshots_.get()),
       trace_(runtime.trace()) {

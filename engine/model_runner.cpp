@@ -1,7 +1,6 @@
 #include "engine/model_runner.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "engine/bucket.h"
 #include "engine/output_numbers.h"
 #include "engine/processed_logprobs.h"
 #include "nn/decoder.h"
@@ -24,12 +24,6 @@ namespace tern::engine {
 namespace {
 
 using ops::Value;
-
-// The smallest power of two that holds `needed`, cut to `most`.
-std::int64_t bucket_of(std::int64_t needed, std::int64_t most) {
-  return std::min(
-      static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(needed, 1)))), most);
-}
 
 // The history that penalties are taken of.
 void add_history(graph::Graph& graph, const nn::TokenInputs& tokens, const SamplingInputs& in,

@@ -363,7 +363,7 @@ Sequence* Scheduler::admit_next() {
     let_go(prefix);
     return nullptr;
   }
-  const std::size_t known = known_prefix(sequence).size();
+  const std::size_t known = states_ == nullptr ? prefix.size() : known_prefix(sequence).size();
   const std::int64_t fetched = take_prefix(sequence, prefix) * cache_.block_size();
   sequence.found_blocks = sequence.published = static_cast<std::int64_t>(sequence.blocks.size());
   sequence.computed = sequence.found_blocks * cache_.block_size();

@@ -38,9 +38,9 @@ struct Sequence {
   std::string cache_salt;                  // of the request (RequestOptions::cache_salt)
   PrefixHashes hashes;
   std::array<std::int64_t, 2> state_ends{};  // lengths behind which copies of its states are kept; 0: none
-  AdapterRef adapter;                // null: the model alone
-  std::int32_t adapter_slot = -1;    // where it is while the sequence runs; else -1
-  std::vector<std::int32_t> blocks;  // of the cache, in order
+  AdapterRef adapter;                        // null: the model alone
+  std::int32_t adapter_slot = -1;            // where it is while the sequence runs; else -1
+  std::vector<std::int32_t> blocks;          // of the cache, in order
   std::int32_t seat = 0;             // its row of the device's block tables (nn/token_inputs.h) while it runs; else 0
   std::vector<std::int32_t> drafts;  // guesses of the tokens that follow, for the next step to check
   DraftDepth depth;

@@ -76,15 +76,12 @@ std::vector<std::int32_t> SuffixDecoding::likeliest(const Sequence& sequence, Fo
 }
 
 void SuffixDecoding::propose(std::span<const DraftWish> wishes, std::int64_t running) {
-  constexpr double kFirstGuesses = 1.0;  // tokens' worth of them
   for (const DraftWish& wish : wishes) {
     Sequence& sequence = *wish.sequence;
     const bool is_new = !followed_.contains(sequence.id);
     Followed& followed = follow(sequence);
     Tenant* tenant = tenant_of(followed);
-    if (is_new && tenant != nullptr) {
-      sequence.draft_budget.grant(std::clamp(tenant->earnings.left(), 0.0, kFirstGuesses));
-    }
+    if (is_new && tenant != nullptr) sequence.draft_budget.grant(first_guesses(tenant->earnings.left()));
     const std::int64_t known = followed.known;
     learn(sequence, followed, wish.draws ? sequence.length() : sequence.computed);
     if (!wish.draws) continue;
