@@ -4,13 +4,11 @@
 #include <bit>
 #include <cstring>
 
-#include "base/half.h"
+#include "checkpoint/block_bits.h"
 
 namespace tern::checkpoint::blocks {
 namespace {
 
-float half_at(const Byte* at) { return fp16_to_float(static_cast<std::uint16_t>(at[0] | (at[1] << 8))); }
-int nibble(const Byte* bytes, int index) { return (bytes[index / 2] >> (4 * (index % 2))) & 15; }
 // Two-bit field of element e where four runs of 32 share 32 bytes.
 int crumb(const Byte* bytes, int e) { return (bytes[e / 128 * 32 + e % 32] >> (2 * (e % 128 / 32))) & 3; }
 

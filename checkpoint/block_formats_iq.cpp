@@ -2,15 +2,14 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "checkpoint/block_bits.h"
 #include "checkpoint/block_formats.h"
 #include "checkpoint/iq_grids.h"
 
 namespace tern::checkpoint::blocks {
 namespace {
 
-float half_at(const Byte* at) { return fp16_to_float(static_cast<std::uint16_t>(at[0] | (at[1] << 8))); }
 std::uint16_t u16_at(const Byte* at) { return static_cast<std::uint16_t>(at[0] | (at[1] << 8)); }
-int nibble(const Byte* bytes, int index) { return (bytes[index / 2] >> (4 * (index % 2))) & 15; }
 
 std::uint32_t u32_at(const Byte* at) {
   std::uint32_t value = 0;

@@ -47,6 +47,18 @@ function(tern_precompiled target)
   endif()
 endfunction()
 
+# tern_batched(<target>): four of its sources are compiled as one, so that what they share is read and instantiated once: a
+# third less of a clean build. Sources name what they include all the same, and TERN_UNITY=OFF compiles each alone. Folders whose
+# files are all built alike, with the same names inside, say ALIKE and are compiled one by one.
+option(TERN_UNITY "compile sources four at a time" ON)
+function(tern_batched target)
+  if(TERN_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+    # What a class keeps to itself may lie in its source's own namespace, which isn't "included" by any other.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
 # tern_sources(<variable> <folder>...): every .cpp in the folders.
 function(tern_sources out)
   set(all)
@@ -57,9 +69,9 @@ function(tern_sources out)
   set(${out} ${all} PARENT_SCOPE)
 endfunction()
 
-# tern_folder(<name> [COLD] [ROOMS subfolder...] [DEPENDS folder...] [PACKAGES target...]): library tern_<name>.
+# tern_folder(<name> [COLD] [ALIKE] [ROOMS subfolder...] [DEPENDS folder...] [PACKAGES target...]): library tern_<name>.
 function(tern_folder name)
-  cmake_parse_arguments(F "COLD" "" "ROOMS;DEPENDS;PACKAGES" ${ARGN})
+  cmake_parse_arguments(F "COLD;ALIKE" "" "ROOMS;DEPENDS;PACKAGES" ${ARGN})
   list(TRANSFORM F_ROOMS PREPEND ${name}/)
   tern_sources(sources ${name} ${F_ROOMS})
   if(NOT sources)
@@ -68,6 +80,9 @@ function(tern_folder name)
   else()
     add_library(tern_${name} STATIC ${sources})
     tern_precompiled(tern_${name})
+    if(NOT F_ALIKE)
+      tern_batched(tern_${name})
+    endif()
     if(F_COLD)
       target_compile_options(tern_${name} PRIVATE ${TERN_COLD_FLAGS})
     endif()
@@ -91,6 +106,7 @@ function(tern_program target folder)
   list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${folder}/main.cpp)
   add_library(tern_${folder} STATIC ${sources})
   tern_precompiled(tern_${folder})
+  tern_batched(tern_${folder})
   if(F_COLD)
     target_compile_options(tern_${folder} PRIVATE ${TERN_COLD_FLAGS})
   endif()

@@ -17,8 +17,6 @@
 namespace tern::graph {
 namespace {
 
-std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 // Equal exactly where the compiled graph is: every node's op and descs, and how values run between them.
 std::string segment_key(const Graph& graph, std::span<const std::int32_t> nodes) {
   std::uint64_t hash = nodes.size();

@@ -33,6 +33,9 @@ enum class Padding {
   repeat_last,  // cumulative lengths: empty sequences
 };
 
+// Numbers of nodes, values and storages, -1 for none, as places in their lists.
+[[nodiscard]] constexpr std::size_t index(std::int32_t number) { return static_cast<std::size_t>(number); }
+
 enum class Lane : std::uint32_t { compute, comm, copy_in, copy_out };
 inline constexpr int kNumLanes = 4;
 

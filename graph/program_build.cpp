@@ -7,8 +7,6 @@
 namespace tern::graph {
 namespace {
 
-std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 // Takes memory for a plan and binds its kernels there; each method is one stage.
 class Builder {
  public:

@@ -18,8 +18,6 @@ namespace {
 // ones are copied alone, and their memory is free as soon as they were read.
 constexpr std::uint64_t kAlone = 1 << 20;
 
-std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 std::uint64_t aligned(std::uint64_t bytes, std::uint64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }

@@ -9,8 +9,6 @@
 namespace tern::graph {
 namespace {
 
-std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 // `dirty`: where what was written before ends.
 void pad(const Field& field, std::span<std::byte> data, std::uint64_t used, std::uint64_t dirty) {
   switch (field.padding) {

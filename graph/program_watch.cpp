@@ -8,8 +8,6 @@
 namespace tern::graph {
 namespace {
 
-std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 const Node& first_node(const ProgramPlan& plan, const PlannedStep& step) {
   return plan.graph().nodes()[index(step.nodes[0])];
 }

@@ -16,8 +16,6 @@
 namespace tern::graph {
 namespace {
 
-std::size_t index(std::int32_t value) { return static_cast<std::size_t>(value); }
-
 struct Call {
   OpCall like;  // op, attributes, needs, accumulate
   std::vector<Operand> in;

@@ -1,6 +1,7 @@
 #include "server/plain_routes.h"
 
 #include "io/json.h"
+#include "server/json_answer.h"
 #include "server/json_body.h"
 #include "server/openai/api_error.h"
 #include "server/openai/chat_completions.h"
@@ -50,7 +51,7 @@ void tokenize(ChatService& service, const HttpRequest& request, const Exchange& 
     for (const auto id : ids) texts.push_back(std::string(service.tokenizer().id_to_piece(id)));
   }
   out["token_strs"] = std::move(texts);
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 void detokenize(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
@@ -65,7 +66,7 @@ void detokenize(ChatService& service, const HttpRequest& request, const Exchange
   body.finish();
   Json out = Json::object();
   out["prompt"] = service.tokenizer().decode(ids, false);
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 }  // namespace
@@ -86,7 +87,7 @@ void add_plain_routes(Router& router, ChatService& service, const std::string& v
                        [version](const HttpRequest&, const std::string&, const Exchange& exchange) {
                          Json out = Json::object();
                          out["version"] = version;
-                         exchange->respond(200, "application/json", out.dump());
+                         respond(exchange, out);
                        },
                    .quick = true});
   router.add(Route{.method = "GET",
@@ -96,7 +97,7 @@ void add_plain_routes(Router& router, ChatService& service, const std::string& v
                          const engine::EngineStats stats = service.stats();
                          Json out = Json::object();
                          out["server_load"] = stats.running + stats.waiting;
-                         exchange->respond(200, "application/json", out.dump());
+                         respond(exchange, out);
                        },
                    .quick = true});
   router.add(Route{.method = "GET",

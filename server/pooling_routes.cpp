@@ -8,6 +8,7 @@
 #include "io/json.h"
 #include "models/config.h"
 #include "server/ids.h"
+#include "server/json_answer.h"
 #include "server/json_body.h"
 #include "server/openai/api_error.h"
 #include "server/texts_field.h"
@@ -97,7 +98,7 @@ void rerank(ChatService& service, const HttpRequest& request, const Exchange& ex
     one["relevance_score"] = scores[at].values[0];
     out["results"].push_back(std::move(one));
   }
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 // One text with each of many, or as many with as many. vLLM's newer names of the two are queries and documents.
@@ -131,7 +132,7 @@ void score(ChatService& service, const HttpRequest& request, const Exchange& exc
     out["data"].push_back(std::move(one));
   }
   out["usage"] = usage(tokens);
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 std::vector<float> probabilities(const std::vector<float>& logits) {
@@ -169,7 +170,7 @@ void classify(ChatService& service, const HttpRequest& request, const Exchange& 
     out["data"].push_back(std::move(one));
   }
   out["usage"] = usage(tokens);
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 void pooling(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
@@ -192,7 +193,7 @@ void pooling(ChatService& service, const HttpRequest& request, const Exchange& e
     out["data"].push_back(std::move(one));
   }
   out["usage"] = usage(tokens);
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 using Answer = void (*)(ChatService& service, const HttpRequest& request, const Exchange& exchange);

@@ -10,7 +10,6 @@ namespace tern::tokenizer {
 
 namespace {
 
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 constexpr std::size_t kShort = 40;  // symbols up to which scanning all pairs beats a heap
 
 // The bytes that a byte-level piece stands for; nothing where a character is outside the alphabet.

@@ -12,6 +12,9 @@
 
 namespace tern::tokenizer {
 
+// "▁": what stands for a space in the vocabularies of sentencepiece, and of those that followed it.
+inline constexpr std::string_view kMetaspace = "\xE2\x96\x81";
+
 // A token and the bytes of its piece that it covers.
 struct Token {
   TokenId id;

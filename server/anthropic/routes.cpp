@@ -4,6 +4,7 @@
 #include "server/anthropic/messages_request.h"
 #include "server/anthropic/messages_writer.h"
 #include "server/ids.h"
+#include "server/json_answer.h"
 
 namespace tern::server::anthropic {
 namespace {
@@ -30,7 +31,7 @@ void count_tokens(const ChatService& service, const HttpRequest& request, const 
   }
   io::Json out = io::Json::object();
   out["input_tokens"] = service.count_tokens(asked).value();
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 }  // namespace

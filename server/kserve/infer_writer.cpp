@@ -36,7 +36,7 @@ const char* reason_of(StopKind kind) {
 }
 
 // A tensor's numbers or texts.
-struct Values {
+struct OutputValues {
   const char* datatype = "BYTES";
   std::vector<std::string> texts;
   std::vector<float> reals;
@@ -133,8 +133,8 @@ class Writer : public AnswerSink {
     return out;
   }
 
-  [[nodiscard]] Values values_of(const std::string& name) const {
-    Values out;
+  [[nodiscard]] OutputValues values_of(const std::string& name) const {
+    OutputValues out;
     if (name == "num_input_tokens") {
       out.datatype = "UINT32";
       out.counts.push_back(prompt_tokens_);
@@ -172,7 +172,7 @@ class Writer : public AnswerSink {
     std::string binary;
     bool any = false;
     for (const OutputWish& wish : options_.outputs) {
-      const Values values = values_of(wish.name);
+      const OutputValues values = values_of(wish.name);
       Json tensor = Json::object();
       tensor["name"] = wish.name;
       tensor["datatype"] = values.datatype;

@@ -6,6 +6,7 @@
 #include "io/json.h"
 #include "server/fim_prompt.h"
 #include "server/ids.h"
+#include "server/json_answer.h"
 #include "server/openai/adapters.h"
 #include "server/openai/api_error.h"
 #include "server/openai/chat_completions.h"
@@ -110,7 +111,7 @@ void list_models(const ChatService& service, std::int64_t created, const Exchang
   out["object"] = "list";
   out["data"] = Json::array();
   for (const std::string& name : service.all_names()) out["data"].push_back(model_json(service, name, created));
-  exchange->respond(200, "application/json", out.dump());
+  respond(exchange, out);
 }
 
 void show_model(const ChatService& service, std::int64_t created, const std::string& name, const Exchange& exchange) {

@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "io/json.h"
 #include "models/registry.h"
+#include "server/json_answer.h"
 #include "server/openai/api_error.h"
 #include "server/rollout/swift_routes.h"
 #include "server/rollout/trl_routes.h"
@@ -17,8 +18,6 @@ namespace {
 
 using io::Json;
 using Exchange = std::shared_ptr<HttpExchange>;
-
-void respond(const Exchange& exchange, const Json& json) { exchange->respond(200, "application/json", json.dump()); }
 
 Json one_member(const char* key, Json value) {
   Json out = Json::object();

@@ -2,6 +2,7 @@
 
 #include "base/strings.h"
 #include "io/json.h"
+#include "server/json_answer.h"
 #include "server/json_body.h"
 #include "server/openai/api_error.h"
 #include "server/rollout/query.h"
@@ -13,8 +14,6 @@ namespace {
 using io::Json;
 using Exchange = std::shared_ptr<HttpExchange>;
 using Weights = std::shared_ptr<WeightTransfer>;
-
-void respond(const Exchange& exchange, const Json& json) { exchange->respond(200, "application/json", json.dump()); }
 
 Json message(std::string text) {
   Json out = Json::object();

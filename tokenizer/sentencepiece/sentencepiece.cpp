@@ -15,7 +15,6 @@ namespace tern::tokenizer {
 namespace {
 
 constexpr const char* kDamaged = "the file is damaged, or no sentencepiece model";
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 
 // One message of a protocol buffer: calls back for each field.
 class WireReader {

@@ -10,7 +10,6 @@ namespace tern::tokenizer {
 
 namespace {
 
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
 constexpr TokenId kFrozen = -2;  // of a symbol that is never joined
 
 }  // namespace
