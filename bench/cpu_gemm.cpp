@@ -26,14 +26,19 @@ struct Weight {
   tern_dtype compute;
 };
 
-constexpr Shape kShapes[] = {{512, 1536, 576}, {512, 576, 1536}, {512, 49152, 576}, {16, 1536, 576},
-                             {1, 1536, 576},   {1, 49152, 576},  {512, 16, 576},    {512, 576, 16}};
+constexpr Shape kShapes[] = {{512, 1536, 576}, {512, 576, 1536}, {512, 49152, 576}, {64, 1536, 576},
+                             {16, 1536, 576},  {8, 1536, 576},   {16, 49152, 576},  {1, 1536, 576},
+                             {1, 49152, 576},  {512, 16, 576},   {512, 576, 16}};
 constexpr Weight kWeights[] = {{"f32", TERN_F32, TERN_PACK_NONE, false, TERN_F32},
                                {"f32 packed", TERN_F32, TERN_PACK_NONE, true, TERN_F32},
                                {"bf16", TERN_BF16, TERN_PACK_NONE, false, TERN_BF16},
                                {"bf16 packed", TERN_BF16, TERN_PACK_NONE, true, TERN_BF16},
                                {"q4_1", TERN_F32, TERN_PACK_GGUF_Q4_1, false, TERN_BF16},
-                               {"q8_0", TERN_F32, TERN_PACK_GGUF_Q8_0, false, TERN_BF16}};
+                               {"q4_1 int8", TERN_F32, TERN_PACK_GGUF_Q4_1, false, TERN_COMPUTE_INT8},
+                               {"q4_1 x15", TERN_F32, TERN_PACK_GGUF_Q4_1, false, TERN_COMPUTE_X15},
+                               {"q8_0", TERN_F32, TERN_PACK_GGUF_Q8_0, false, TERN_BF16},
+                               {"q8_0 int8", TERN_F32, TERN_PACK_GGUF_Q8_0, false, TERN_COMPUTE_INT8},
+                               {"q8_0 x15", TERN_F32, TERN_PACK_GGUF_Q8_0, false, TERN_COMPUTE_X15}};
 
 void must(tern_status status, const char* what) {
   if (status == TERN_OK) return;
@@ -136,7 +141,7 @@ class Bench {
   }
 
   tern_tensor weight(const Shape& s, const Weight& w) {
-    const tern_packing packing = s.in % 32 == 0 ? w.packing : TERN_PACK_NONE;
+    const tern_packing packing = s.in % 32 == 0 ? w.packing : tern_packing{TERN_PACK_NONE};
     tern_tensor plain = tensor(w.dtype, packing, s.out, s.in);
     if (!w.packed) return plain;
     tern_packed_info info{};
@@ -165,6 +170,7 @@ int main(int argc, char** argv) {
   std::printf("%6s %6s %6s  %-12s %10s %10s\n", "rows", "out", "in", "weight", "ms", "GF/s");
   for (const Shape& s : kShapes) {
     for (const Weight& w : kWeights) {
+      if (s.in % 32 != 0 && w.compute > TERN_COMPUTE_BF16) continue;
       const double seconds = bench.run(s, w, budget);
       std::printf("%6lld %6lld %6lld  %-12s %10.3f %10.1f\n", static_cast<long long>(s.rows),
                   static_cast<long long>(s.out), static_cast<long long>(s.in), w.name, seconds * 1e3,

@@ -141,6 +141,7 @@ session::SessionOptions session_options(const Arguments& arguments, const std::s
   options.dtype = torch_dtype(arguments);
   options.quantise = quantisation(arguments);
   options.activations = activation_dtype(arguments);
+  options.int8 = arguments.has("dynamic_quantization") && arguments.string("dynamic_quantization") == "int8";
   return options;
 }
 

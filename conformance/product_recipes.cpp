@@ -102,13 +102,16 @@ constexpr std::array<std::array<std::int64_t, 3>, 11> kQuantised = {{{9, 48, 64}
                                                                      {5, 70001, 32},  // ids beyond 16 bits
                                                                      {300, 131, 64}}};
 
+constexpr std::size_t kMatmulQKinds = 4;
+
 void make_matmul_q(CaseBuilder& b) {
   const Variant& v = b.variant();
   const auto [rows, outputs, width] = kQuantised[static_cast<std::size_t>(v.size)];
-  // options: forward with bias, its gradient, and forward in x15, for each packing; the first packing's in bf16
-  const int kind = v.option % 3;
-  const tern_packing packing = kPackings[static_cast<std::size_t>(v.option / 3) % kPackings.size()];
-  const bool low = v.option / 3 >= static_cast<int>(kPackings.size());
+  // options: forward with bias, its gradient, and forward in x15 and in int8, for each packing; the first packing's in
+  // bf16
+  const int kind = v.option % static_cast<int>(kMatmulQKinds);
+  const tern_packing packing = kPackings[static_cast<std::size_t>(v.option) / kMatmulQKinds % kPackings.size()];
+  const bool low = static_cast<std::size_t>(v.option) / kMatmulQKinds >= kPackings.size();
   const bool whole = packing != TERN_PACK_F8_BLOCK && !is_levels4(packing);  // numbers beside a scale
   // Of large calls the first two options alone are tried: what is f16 there is computed in x15.
   const bool large = v.option == 0 && v.size > 2 && v.in == TERN_F16;
@@ -116,7 +119,12 @@ void make_matmul_q(CaseBuilder& b) {
   const bool forward = kind != 1;
   const std::int64_t to = whole_words(outputs, packing);
   const std::int64_t from = whole_blocks(width, packing);
-  b.attrs(tern_matmul_q_attrs{forward ? 1 : 0, x15 ? TERN_COMPUTE_X15 : low ? TERN_BF16 : v.in});
+  const bool int8 = kind == 3 && whole && !low;
+  const auto compute = x15    ? tern_compute{TERN_COMPUTE_X15}
+                       : int8 ? tern_compute{TERN_COMPUTE_INT8}
+                       : low  ? tern_compute{TERN_BF16}
+                              : v.in;
+  b.attrs(tern_matmul_q_attrs{forward ? 1 : 0, compute});
   b.count_for(rows);
   b.real(TERN_MATMUL_Q_X, v.in, {rows, forward ? from : to}, 0);
   b.quantised(TERN_MATMUL_Q_W, packing, to, from);
@@ -163,8 +171,8 @@ constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kSpecials | kRo
 
 constexpr Recipe kRecipes[] = {
     {TERN_OP_MATMUL, kProducts.size(), 8, kUsual | kAccumulates | kPacks | kReduces, make_matmul},
-    {TERN_OP_MATMUL_Q, kQuantised.size(), 3 * kPackings.size() + 3, kUsual | kAccumulates | kPacks | kReduces,
-     make_matmul_q},
+    {TERN_OP_MATMUL_Q, kQuantised.size(), kMatmulQKinds*(kPackings.size() + 1),
+     kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
     {TERN_OP_DEQUANTIZE, kQuantised.size(), kPackings.size(), kDtypes | kLayouts, make_dequantize},
     {TERN_OP_EMBEDDING, kQuantised.size(), 1 + kPackings.size(),
      kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials, make_embedding},

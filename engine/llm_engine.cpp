@@ -15,8 +15,8 @@
 #include "engine/stop_texts.h"
 #include "models/speculative_head.h"
 #include "models/vision.h"
-#include "nn/linear.h"
 #include "session/model_dtype.h"
+#include "session/whole_numbers.h"
 
 namespace tern::engine {
 namespace {
@@ -31,13 +31,8 @@ EngineOptions completed(EngineOptions options) {
 void tell_x15(const EngineOptions& options, const models::LoadedModel& model) {
   const std::int32_t rows = model.store->device()->info().x15_rows;
   if (!options.numerics.x15 || rows == 0) return;
-  const auto specs = model.architecture->parameters(model.config);
-  const bool has_some = std::any_of(specs.begin(), specs.end(), [&](const models::ParameterSpec& spec) {
-    const auto* stored = model.store->find(spec.name);
-    return stored != nullptr && stored->desc.rank == 2 && is_quantised(stored->desc) &&
-           nn::multiplies_in_x15(*model.store->device(), TERN_F32, 1, stored->desc);
-  });
-  if (has_some) log_info(cat("steps of up to ", rows, " tokens multiply quantised weights in x15"));
+  if (session::multiplies_some_in(TERN_COMPUTE_X15, model, 1))
+    log_info(cat("steps of up to ", rows, " tokens multiply quantised weights in x15"));
 }
 
 // Wrong guesses are written over in a cache of keys and values. A state of all tokens so far cannot be taken back.

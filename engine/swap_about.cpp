@@ -91,7 +91,8 @@ std::string about_head(const models::SpeculativeHead& head) {
 
 std::string about_numerics(const nn::Numerics& numerics, std::int64_t max_model_len) {
   return cat("computed: ", static_cast<int>(numerics.compute), ", activations ", dtype_name(numerics.activations),
-             ", needs ", numerics.needs, numerics.x15 ? ", x15" : "", ", up to ", max_model_len, " tokens\n");
+             ", needs ", numerics.needs, numerics.x15 ? ", x15" : "", numerics.int8 ? ", int8" : "", ", up to ",
+             max_model_len, " tokens\n");
 }
 
 }  // namespace tern::engine

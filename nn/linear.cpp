@@ -77,23 +77,31 @@ Value add_expanded(Context& context, const std::string& lora_b, Value low, Value
   return ops::matmul(graph, low, context.weight(lora_b), up);
 }
 
+constexpr std::int64_t kMostExactRows = 4;  // that wait for the weight however exact they are
+
 // What x and a quantised weight are rounded to. Few rows wait for the weight alone, so they needn't be rounded as far
 // as many are: to x15 where the device has loops for such a weight, which is then read as it lies, and else not at all.
 tern_compute compute_of(Context& context, Value x, Value w, tern_compute compute) {
+  const BuildOptions& build = context.options();
   const TensorDesc& rows = context.graph().desc(x);
-  if (!context.options().x15 || rows.shape[0] > context.device().info().x15_rows) return compute;
-  const bool in_x15 = multiplies_in_x15(context.device(), rows.dtype, rows.shape[0], context.graph().desc(w));
-  return in_x15 ? tern_compute{TERN_COMPUTE_X15} : tern_compute{TERN_COMPUTE_F32};
+  const auto can = [&](tern_compute in) {
+    return multiplies_in(in, context.device(), rows.dtype, rows.shape[0], context.graph().desc(w));
+  };
+  const bool int8 = build.int8 && (!build.x15 || rows.shape[0] > kMostExactRows);
+  if (int8 && can(TERN_COMPUTE_INT8)) return TERN_COMPUTE_INT8;
+  if (!build.x15 || rows.shape[0] > context.device().info().x15_rows) return compute;
+  return can(TERN_COMPUTE_X15) ? tern_compute{TERN_COMPUTE_X15} : tern_compute{TERN_COMPUTE_F32};
 }
 
 }  // namespace
 
-bool multiplies_in_x15(const accel::Device& device, tern_dtype dtype, std::int64_t rows, const TensorDesc& weight) {
+bool multiplies_in(tern_compute compute, const accel::Device& device, tern_dtype dtype, std::int64_t rows,
+                   const TensorDesc& weight) {
   accel::OpDesc desc;
   desc.op = TERN_OP_MATMUL_Q;
   desc.args = {make_desc(dtype, {rows, weight.shape[1]}), weight, absent_desc(),
                make_desc(TERN_F32, {rows, weight.shape[0]})};
-  desc.attrs = ops::pack_attrs(tern_matmul_q_attrs{1, TERN_COMPUTE_X15});
+  desc.attrs = ops::pack_attrs(tern_matmul_q_attrs{1, compute});
   return accel::supports(device, desc).native;
 }
 

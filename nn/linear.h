@@ -15,9 +15,9 @@ Value linear(Context& context, const std::string& module, Value x);
 // x W^T (+ bias), without an adapter: x [rows, in], w [out, in] dense or quantised, bias [out] or absent -> [rows, out]
 // in the dtype `out`, the inputs rounded to `compute`.
 Value product(Context& context, Value x, Value w, Value bias, tern_dtype out, tern_compute compute);
-// Whether the device has such a product of `rows` rows of that dtype in TERN_COMPUTE_X15.
-[[nodiscard]] bool multiplies_in_x15(const accel::Device& device, tern_dtype dtype, std::int64_t rows,
-                                     const TensorDesc& weight);
+// Whether the device has such a product of `rows` rows of that dtype in `compute`, TERN_COMPUTE_X15 or _INT8.
+[[nodiscard]] bool multiplies_in(tern_compute compute, const accel::Device& device, tern_dtype dtype,
+                                 std::int64_t rows, const TensorDesc& weight);
 
 // What a layer's adapter drops of its input in training.
 struct AdapterDropout {

@@ -14,7 +14,10 @@
 namespace tern::ops {
 namespace {
 
-constexpr std::int64_t kX15Block = 32;
+constexpr std::int64_t kWholeBlock = 32;
+
+// Whether rows of x become whole numbers in blocks.
+bool in_whole_numbers(tern_compute compute) { return compute == TERN_COMPUTE_X15 || compute == TERN_COMPUTE_INT8; }
 
 // Elements of a row that share a scale and are whole numbers beside it; 0: they aren't.
 std::int64_t whole_numbers(const TensorDesc& w) {
@@ -30,15 +33,15 @@ std::int64_t whole_numbers(const TensorDesc& w) {
 
 std::string check(Args args, AttrBytes bytes) {
   const auto attrs = unpack_attrs<tern_matmul_q_attrs>(bytes);
-  const bool is_x15 = attrs.compute == TERN_COMPUTE_X15;
+  const bool whole = in_whole_numbers(attrs.compute);
   if (std::string problem = first_problem(require_flag("transpose_w", attrs.transpose_w),
-                                          is_x15 ? std::string() : require_compute(attrs.compute));
+                                          whole ? std::string() : require_compute(attrs.compute));
       !problem.empty()) {
     return problem;
   }
   const std::int64_t block = whole_numbers(args[TERN_MATMUL_Q_W]);
-  if (is_x15 && (attrs.transpose_w == 0 || block == 0 || block % kX15Block != 0)) {
-    return "compute: x15 is for the forward product by whole numbers in blocks of 32 or a multiple";
+  if (whole && (attrs.transpose_w == 0 || block == 0 || block % kWholeBlock != 0)) {
+    return "compute: x15 and int8 are for the forward product by whole numbers in blocks of 32 or a multiple";
   }
   const TensorDesc& x = args[TERN_MATMUL_Q_X];
   const TensorDesc& w = args[TERN_MATMUL_Q_W];
@@ -61,13 +64,12 @@ std::vector<Value> backward(BackwardCall& call) {
   if (grads.wanted(TERN_MATMUL_Q_W)) throw std::logic_error("matmul_q: a quantised weight has no gradient");
   const Value dy = grads.of_output(TERN_MATMUL_Q_Y);
   if (grads.wanted(TERN_MATMUL_Q_X)) {
-    grads.give(TERN_MATMUL_Q_X,
-               matmul_q(grads.emitter(), dy, grads.input(TERN_MATMUL_Q_W),
-                        {.transpose_w = attrs.transpose_w == 0,
-                         .compute = attrs.compute == TERN_COMPUTE_X15 ? TERN_COMPUTE_F32 : attrs.compute,
-                         .out = grads.desc(TERN_MATMUL_Q_X).dtype,
-                         .into = grads.absorb(TERN_MATMUL_Q_X),
-                         .needs = grads.needs()}));
+    grads.give(TERN_MATMUL_Q_X, matmul_q(grads.emitter(), dy, grads.input(TERN_MATMUL_Q_W),
+                                         {.transpose_w = attrs.transpose_w == 0,
+                                          .compute = in_whole_numbers(attrs.compute) ? TERN_COMPUTE_F32 : attrs.compute,
+                                          .out = grads.desc(TERN_MATMUL_Q_X).dtype,
+                                          .into = grads.absorb(TERN_MATMUL_Q_X),
+                                          .needs = grads.needs()}));
   }
   if (grads.wanted(TERN_MATMUL_Q_BIAS)) {
     grads.give(
@@ -80,7 +82,7 @@ std::vector<Value> backward(BackwardCall& call) {
 std::vector<Value> decompose(Emitter& emitter, const OpCall& call) {
   const auto attrs = unpack_attrs<tern_matmul_q_attrs>(call.attrs);
   Value w = arg(call, TERN_MATMUL_Q_W);
-  if (emitter.desc(w).layout != 0 || attrs.compute == TERN_COMPUTE_X15) return {};
+  if (emitter.desc(w).layout != 0 || in_whole_numbers(attrs.compute)) return {};
   if (is_quantised(emitter.desc(w))) w = dequantize(emitter, w, attrs.compute, call.needs);
   return {{},
           {},

@@ -10,13 +10,14 @@
 //   fp32: near a tie either neighbour serves); for 0 where most < 2^-100, for NaN where one of it is not finite. q is
 //   128 hi + lo in two int8, or an int16. A block's sum of q times w's codes is exact in int32; its scale, and its
 //   minimum times the sum of q, are multiplied and added in fp32. No device has to have it.
+// int8: as x15, for q most / 127, q the nearest whole number to x 127 / most. No device has to have it.
 // Accumulate: y + the above, in fp32.
 // Layouts: w may be packed by the device. Aliasing: none.
 // Determinism: a fixed order where `deterministic` is asked. Row invariant where that is.
-// Backward: dx = matmul_q(dy, w) with the other transpose_w (in f32 where the forward is in x15), dbias = row_sum(dy,
+// Backward: dx = matmul_q(dy, w) with the other transpose_w (in f32 where the forward is in x15 or int8), dbias = row_sum(dy,
 //   axis 0); a quantised weight is frozen.
-// Decomposition: dequantize to `compute`, then matmul; not for a private layout, nor for x15.
-// Tolerance: u(y) |y| + u32 growth(inner) (sum |x w| + |bias|); in x15 |w| counts what w is the sum of (its scaled code
+// Decomposition: dequantize to `compute`, then matmul; not for a private layout, nor for x15 and int8.
+// Tolerance: u(y) |y| + u32 growth(inner) (sum |x w| + |bias|); in x15 and int8 |w| counts what w is the sum of (its scaled code
 //   and its minimum), and a q that is near a tie adds its block's step times |w|.
 #pragma once
 

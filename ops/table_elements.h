@@ -68,7 +68,7 @@ inline constexpr ArgSpec kMatmulQ[] = {
     {"y", output, Shape::checked_by_op("[rows, out]; [rows, in] if not transpose_w"), floating, kAccumulate}};
 inline constexpr AttrSpec kMatmulQAttrs[] = {
     {"transpose_w", I, "1: y = x w^T (forward); 0: y = x w (gradient of the input)"},
-    {"compute", I, "tern_compute that x and the expanded w are rounded to before the product: f32, bf16, f16 or x15"}};
+    {"compute", I, "tern_compute that x and the expanded w are rounded to before the product: f32, bf16, f16, x15 or int8"}};
 
 inline constexpr ArgSpec kDequantize[] = {{"w", input, "[out, in]", floating, kQuantised},
                                           {"y", output, "[out, in]", floating}};

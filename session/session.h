@@ -31,6 +31,7 @@ struct SessionOptions {
   std::optional<tern_dtype> dtype;                  // of the model (model_dtype.h); none: as the model says
   std::optional<models::QuantiseOptions> quantise;  // what weights become while they are loaded
   std::optional<tern_dtype> activations;            // what intermediates are kept in; none: as the device says
+  bool int8 = false;                                // products of many rows by quantised weights in 8 bits
 };
 
 struct Session {

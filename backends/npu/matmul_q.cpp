@@ -20,7 +20,7 @@ void dequantize(Composer& c) {
 void multiply(Composer& c) {
   const auto& attrs = c.attrs<tern_matmul_q_attrs>();
   const View y = c.arg(TERN_MATMUL_Q_Y);
-  if (attrs.compute == TERN_COMPUTE_X15) c.refuse("compute: this device has no products in x15");
+  if (attrs.compute > TERN_COMPUTE_BF16) c.refuse("compute: this device has no products in x15 and int8");
   if (y.elements() == 0) return;
   const std::int64_t outputs = c.desc(TERN_MATMUL_Q_W).shape[0];
   const View x = c.f32(narrowed(c, c.arg(TERN_MATMUL_Q_X), attrs.compute));

@@ -56,7 +56,10 @@ int run_score(const Arguments& arguments) {
   require_one_adapter(arguments);
   auto session = open_session(arguments, arguments.string("model"));
   std::unique_ptr<session::Session> other;
-  if (arguments.has("reference")) other = open_session(arguments, arguments.string("reference"));
+  if (arguments.has("reference")) {
+    other = open_session(arguments, arguments.string("reference"));
+    other->numerics.int8 = false;  // that is what the model's own distributions are compared with
+  }
   // Read before the weights are: bad data is told at once.
   const Texts texts = read_texts(arguments, session->text->tokenizer);
   std::int64_t context = session->model.config.max_position_embeddings;

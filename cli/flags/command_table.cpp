@@ -145,12 +145,12 @@ std::vector<CommandSpec> training_commands() {
 }
 
 std::vector<CommandSpec> serving_commands() {
-  const Names infer = {"model",        "positions", "base",   "data",        "template",   "generation",
-                       "quantization", "task",      "infer",  "cache_dtype", "cache",      "invariance",
-                       "runtime",      "compat",    "output", "plugins",     "new_tokens", "profile"};
-  const Names serve = {"model",        "positions", "base",        "template",  "generation",
-                       "quantization", "deploy",    "cache_dtype", "cache",     "invariance",
-                       "runtime",      "compat",    "output",      "new_tokens"};
+  const Names infer = {"model",  "positions", "base",        "data",       "template",   "generation", "quantization",
+                       "task",   "infer",     "cache_dtype", "cache",      "invariance", "rounding",   "runtime",
+                       "compat", "output",    "plugins",     "new_tokens", "profile"};
+  const Names serve = {"model",        "positions", "base",        "template", "generation",
+                       "quantization", "deploy",    "cache_dtype", "cache",    "invariance",
+                       "rounding",     "runtime",   "compat",      "output",   "new_tokens"};
   return {
       {.name = "infer",
        .summary = "chat, or answer the rows of a file",
@@ -233,14 +233,14 @@ std::vector<CommandSpec> serving_commands() {
       {.name = "score",
        .summary = "give the log-probability of every token in each text",
        .groups = {"model_file", "positions", "compute", "adapters", "hub", "text_rows", "score", "invariance",
-                  "runtime", "output", "new_tokens"},
+                  "rounding", "runtime", "output", "new_tokens"},
        .effects = {kStretches},
        .example = "tern score --model smollm2-135m --dataset text.jsonl",
        .run = run_score},
       {.name = "bench",
        .summary = "measure prefill and decode on this machine",
        .groups = {"model_file", "positions", "compute", "adapters", "hub", "seed", "runtime", "bench", "cache_dtype",
-                  "json", "output", "new_tokens"},
+                  "rounding", "json", "output", "new_tokens"},
        .effects = {kStretches},
        .example = "tern bench --model smollm2-135m --batch_size 1 16 --json",
        .run = run_bench},

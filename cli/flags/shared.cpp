@@ -314,6 +314,14 @@ constexpr Flag kCompat[] = {
      .help = "accepted for ms-swift scripts",
      .explanation = "tern's loss never stores the logits of all tokens"},
 };
+constexpr Flag kRounding[] = {
+    {.name = "dynamic_quantization",
+     .type = choice,
+     .fallback = "none",
+     .help = "int8: what many rows multiply quantised weights by is rounded to 8 bits in blocks of 32, which "
+             "is faster and less exact",
+     .choices = "none|int8"},
+};
 
 }  // namespace
 
@@ -327,6 +335,7 @@ std::vector<FlagGroup> shared_groups() {
           {"template", "Template", kTemplate},
           {"generation", "Generation", kGeneration},
           {"quantization", "Quantisation at load", kQuantization},
+          {"rounding", "Rounding", kRounding},
           {"compat", "For ms-swift scripts", kCompat},
           {"runtime", "Device", kRuntime},
           {"profile", "Profile", kProfile},

@@ -188,7 +188,7 @@ enum {
 };
 typedef struct tern_matmul_q_attrs {
   int32_t transpose_w; /* 1: y = x w^T (forward); 0: y = x w (gradient of the input) */
-  int32_t compute; /* tern_compute that x and the expanded w are rounded to before the product: f32, bf16, f16 or x15 */
+  int32_t compute; /* tern_compute that x and the expanded w are rounded to before the product: f32, bf16, f16, x15 or int8 */
 } tern_matmul_q_attrs;
 
 /* dequantize: y = w expanded

@@ -73,7 +73,8 @@ enum {
   /* Activations as whole numbers of 15 bits beside a scale for each block of 32, by quantised weights as they are
    * stored: dot products of a block are exact in int32. Only matmul_q takes it, where a device says (x15_rows). */
   TERN_COMPUTE_X15 = 3,
-  TERN_COMPUTE_INT8 = 4, /* reserved */
+  /* The same with 7 bits: a block's numbers are bytes. Only matmul_q takes it, where matmul_rate says so. */
+  TERN_COMPUTE_INT8 = 4,
   TERN_COMPUTE_F8 = 5,   /* reserved */
   TERN_COMPUTE_F4 = 6,   /* reserved */
   TERN_COMPUTE_LIMIT = 32

@@ -21,8 +21,9 @@ namespace fs = std::filesystem;
 using checkpoint::GgmlType;
 
 constexpr std::int64_t kHidden = 256, kInner = 512, kVocab = 96, kLayers = 2;
-constexpr double kLogits = 1e-4;     // absolute beside the twin's, relative beside another order of sums
-constexpr double kX15Logits = 4e-4;  // relative, of activations in 15 bits; bf16 has seventy times as much
+constexpr double kLogits = 1e-4;      // absolute beside the twin's, relative beside another order of sums
+constexpr double kInt8Logits = 5e-2;  // relative, of activations in 8 bits
+constexpr double kX15Logits = 4e-4;   // relative, of activations in 15 bits; bf16 has seventy times as much
 
 checkpoint::GgufMetadata metadata() {
   checkpoint::GgufMetadata out;
@@ -143,13 +144,18 @@ TEST_P(BlockType, IsComputedAsStored) {
   EXPECT_GT(max_difference(want, std::vector<float>(want.size(), 0.0F)), 0.5);
   EXPECT_LE(max_difference(prefill_logits(model, tokens, rows, TERN_F32), want), kLogits);
   // Token by token the sums are others than all at once, and softmaxes here are sharp: the twin's differ as much.
-  const auto by_token = decode_logits(model, tokens, false);
-  EXPECT_LE(max_difference(by_token, decode_logits(twin, tokens, false)), kLogits);
+  const auto by_token = decode_logits(model, tokens);
+  EXPECT_LE(max_difference(by_token, decode_logits(twin, tokens)), kLogits);
   EXPECT_LE(relative_error(by_token, want), kLogits);
-  const auto in_x15 = decode_logits(model, tokens, true);
+  const auto in_x15 = decode_logits(model, tokens, TERN_COMPUTE_X15);
   EXPECT_LE(relative_error(in_x15, want), kX15Logits);
   RecordProperty("x15_error", std::to_string(relative_error(in_x15, want)));
   EXPECT_NE(in_x15, by_token) << "nothing was computed in x15";
+  if (cpu_device()->info().matmul_rate[TERN_COMPUTE_INT8] <= 0) return;
+  const auto in_int8 = decode_logits(model, tokens, TERN_COMPUTE_INT8);
+  EXPECT_LE(relative_error(in_int8, want), kInt8Logits);
+  RecordProperty("int8_error", std::to_string(relative_error(in_int8, want)));
+  EXPECT_NE(in_int8, by_token) << "nothing was computed in int8";
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, BlockType,

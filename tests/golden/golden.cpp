@@ -237,10 +237,12 @@ std::vector<float> paged_logits(models::LoadedModel& model, const std::vector<st
   return out;
 }
 
-std::vector<float> decode_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens, bool x15) {
+std::vector<float> decode_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
+                                 tern_compute whole) {
   engine::RunnerOptions options;
   options.max_num_batched_tokens = 32;
-  options.numerics.x15 = x15;
+  options.numerics.x15 = whole == TERN_COMPUTE_X15;
+  options.numerics.int8 = whole == TERN_COMPUTE_INT8;
   options.return_logits = true;
   session::Runtime runtime;
   engine::CacheOptions cache_options;

@@ -71,9 +71,10 @@ using Adapters = std::map<std::string, nn::LoraLayer>;
                                               const std::vector<std::int64_t>& chunks, tern_dtype compute,
                                               const Adapters& adapters = {}, tern_dtype cache = TERN_F32);
 
-// Logits of each token, one at a time as in decoding; in x15 where the device has loops for the weights.
+// Logits of each token, one at a time as in decoding; in x15 or int8, if `whole` says so, where the device has loops
+// for the weights.
 [[nodiscard]] std::vector<float> decode_logits(models::LoadedModel& model, const std::vector<std::int32_t>& tokens,
-                                               bool x15);
+                                               tern_compute whole = TERN_COMPUTE_F32);
 
 // Texts of these lengths, which lie end to end.
 using Texts = std::vector<std::span<const std::int32_t>>;

@@ -289,12 +289,14 @@ void expect_oracle(const OpCase& c, const Outcome& outcome, const std::string& l
   }
 }
 
+void check_on(const std::string& target, const OpCase& c, const std::string& label) {
+  const Outcome outcome = run_on(target, c);
+  EXPECT_EQ(outcome.choice.substr(outcome.choice.find('@') + 1), target) << "another target's kernel answered";
+  expect_oracle(c, outcome, label + " on " + target);
+}
+
 void check_everywhere(const OpCase& c, const std::string& label) {
-  for (const std::string& target : targets()) {
-    const Outcome outcome = run_on(target, c);
-    EXPECT_EQ(outcome.choice.substr(outcome.choice.find('@') + 1), target) << "another target's kernel answered";
-    expect_oracle(c, outcome, label + " on " + target);
-  }
+  for (const std::string& target : targets()) check_on(target, c, label);
 }
 
 }  // namespace tern::test

@@ -60,7 +60,9 @@ struct Outcome {
 [[nodiscard]] Outcome run_packed(const std::string& target, const OpCase& c, int arg, std::uint32_t use);
 // Fails the test for each element outside of the tolerance.
 void expect_oracle(const OpCase& c, const Outcome& outcome, const std::string& label);
-// On every target: runs, checks that this target's kernel answered, compares with the oracle.
+// On one target: runs, checks that this target's kernel answered, compares with the oracle.
+void check_on(const std::string& target, const OpCase& c, const std::string& label);
+// On every target.
 void check_everywhere(const OpCase& c, const std::string& label);
 
 }  // namespace tern::test
