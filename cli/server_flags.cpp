@@ -76,6 +76,7 @@ void use_server_seats(const Arguments& arguments, engine::EngineOptions& options
   options.top_logprobs = arguments.integer("max_logprobs");
   options.max_num_batched_tokens =
       arguments.maybe_integer("max_num_batched_tokens").value_or(options.max_num_batched_tokens);
+  options.target_inter_token_latency = arguments.real("target_inter_token_latency");
 }
 
 server::HttpOptions http_options(const Arguments& arguments) {

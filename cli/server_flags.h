@@ -15,8 +15,8 @@ namespace tern::cli {
 // --max_lora_rank. Throws Failure (usage): several without names, a name twice.
 [[nodiscard]] engine::ServedAdapters served_adapters(Arguments& arguments);
 
-// --max_num_seqs, --max_num_batched_tokens, --max_logprobs, --enable_prefix_caching, --swap_space,
-// --swap_dir, --swap_dir_space.
+// --max_num_seqs, --max_num_batched_tokens, --target_inter_token_latency, --max_logprobs, --enable_prefix_caching,
+// --swap_space, --swap_dir, --swap_dir_space.
 void use_server_seats(const Arguments& arguments, engine::EngineOptions& options);
 
 // --host, --port, --ssl_certfile, --ssl_keyfile. Throws Failure (usage) for one of the last two alone.

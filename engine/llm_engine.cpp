@@ -1,6 +1,7 @@
 #include "engine/llm_engine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -179,6 +180,7 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
                                                   : nullptr),
       scheduler_({options_.max_num_seqs, options_.max_num_batched_tokens, options_.lora.max_loras}, cache_.pool(),
                  swap_ ? &swap_->tier() : nullptr, snapshots_.get()),
+      prompt_budget_(options_.target_inter_token_latency, options_.max_num_batched_tokens),
       trace_(runtime.trace()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
@@ -446,6 +448,7 @@ void LLMEngine::prepare_next() {
 }
 
 std::span<RequestOutput> LLMEngine::step() {
+  const auto began = std::chrono::steady_clock::now();
   const accel::TraceStep traced(trace_, ++steps_);
   num_outputs_ = 0;
   end_aborted();
@@ -457,6 +460,7 @@ std::span<RequestOutput> LLMEngine::step() {
   copy_states();
   seat_found_blocks(batch);
   fill_adapter_slots();
+  const std::int64_t beside = prompt_tokens_beside_answers(batch);
   begin(batch);
   runner_->launch(batch, scheduler_.was_prepared());
   prepare_next();
@@ -467,6 +471,8 @@ std::span<RequestOutput> LLMEngine::step() {
     decodings_.erase(sequence->id);
   }
   swap_blocks();
+  prompt_budget_.learn(beside, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  scheduler_.limit_prompts(prompt_budget_.tokens());
   return {outputs_.data(), num_outputs_};
 }
 

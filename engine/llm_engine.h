@@ -15,6 +15,7 @@
 #include "engine/cache_engine.h"
 #include "engine/image_encoder.h"
 #include "engine/model_runner.h"
+#include "engine/prompt_budget.h"
 #include "engine/scheduler.h"
 #include "engine/speculation.h"
 #include "engine/swap_space.h"
@@ -30,8 +31,9 @@ namespace tern::engine {
 struct EngineOptions {
   std::int64_t max_num_seqs = 1;
   std::int64_t max_num_batched_tokens = 512;
-  std::int64_t max_model_len = 2048;  // tokens of a prompt and its answer
-  bool shorten = false;               // fewer, with a line that says so, where the cache's memory does not hold them
+  double target_inter_token_latency = 0;  // seconds that an answer's next token may take beside prompts; 0: any
+  std::int64_t max_model_len = 2048;      // tokens of a prompt and its answer
+  bool shorten = false;  // fewer, with a line that says so, where the cache's memory does not hold them
   nn::Numerics numerics;
   std::optional<tern_dtype> cache_dtype;  // none: the model's, f32 where the device can't store it
   std::uint64_t kv_cache_memory = 0;      // bytes; 0: a share of what the device has free
@@ -199,6 +201,7 @@ class LLMEngine {
   std::unique_ptr<StateSnapshots> snapshots_;  // null: layers keep no states, or nobody finds prefixes
   std::optional<graph::TensorScope> states_;   // what the head guesses from
   Scheduler scheduler_;
+  PromptBudget prompt_budget_;
   std::unique_ptr<ModelRunner> runner_;
   Speculation speculation_;
   std::map<SequenceId, Decoding> decodings_;

@@ -6,17 +6,10 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/step_room.h"
+
 namespace tern::engine {
 namespace {
-
-// How many tokens behind the first `computed` a step with room for `budget` takes of a sequence of `length`.
-std::int64_t take_of(const Sequence& sequence, std::int64_t computed, std::int64_t length, std::int64_t budget) {
-  std::int64_t count = sequence.images.whole(computed, std::min(budget, length - computed));
-  for (const std::int64_t end : sequence.state_ends) {
-    if (computed < end) count = std::min(count, end - computed);
-  }
-  return count;
-}
 
 bool goes_before(const Sequence& a, const Sequence& b) {
   return std::pair(a.priority, a.arrival) < std::pair(b.priority, b.arrival);
@@ -44,7 +37,12 @@ constexpr std::int64_t kNothingToPublish = std::numeric_limits<std::int64_t>::ma
 }  // namespace
 
 Scheduler::Scheduler(SchedulerOptions options, BlockPool& cache, SwapTier* swap, StateSnapshots* states)
-    : options_(options), cache_(cache), swap_(swap), states_(states), adapters_(options.max_loras) {
+    : options_(options),
+      cache_(cache),
+      swap_(swap),
+      states_(states),
+      adapters_(options.max_loras),
+      prompt_tokens_(options.max_num_batched_tokens) {
   if (swap_ != nullptr) cache_.list_given_out();
   const auto most = static_cast<std::size_t>(options.max_num_seqs);
   free_seats_.reserve(most);
@@ -167,6 +165,17 @@ void Scheduler::reset_prefix_cache() {
   for (const auto& sequence : running_) sequence->published = kNothingToPublish;
 }
 
+std::int64_t prompt_tokens_beside_answers(const Batch& batch) {
+  std::int64_t of_prompts = 0;
+  bool answers = false;
+  for (const ScheduledSequence& part : batch) {
+    const bool of_prompt = part.sequence->length() - part.begin > 1;
+    answers = answers || !of_prompt;
+    if (of_prompt) of_prompts += part.count;
+  }
+  return answers ? of_prompts : 0;
+}
+
 const Batch& Scheduler::schedule() {
   for (const auto& sequence : running_) {
     publish(*sequence);
@@ -186,20 +195,23 @@ const Batch& Scheduler::schedule() {
 
 void Scheduler::schedule_anew() {
   batch_.clear();
-  std::int64_t budget = options_.max_num_batched_tokens;
+  const bool answers = std::any_of(running_.begin(), running_.end(),
+                                   [](const auto& sequence) { return sequence->length() - sequence->computed <= 1; });
+  StepRoom room(options_.max_num_batched_tokens, answers ? prompt_tokens_ : options_.max_num_batched_tokens);
   const std::int64_t preempted_before = preemptions_;
+  const auto count_of = [&](const Sequence& sequence) {
+    return room.take_of(sequence, sequence.computed, sequence.reach(), sequence.length());
+  };
   const auto take = [&](Sequence& sequence) {
-    const std::int64_t count = take_of(sequence, sequence.computed, sequence.reach(), budget);
+    const std::int64_t count = count_of(sequence);
     if (count == 0) return;
-    budget -= count;
+    room.give(count, sequence.length() - sequence.computed > 1);
     const std::int64_t drafts = sequence.computed + count - sequence.length();
     batch_.push_back({&sequence, sequence.computed, count, drafts >= 0, std::max<std::int64_t>(drafts, 0)});
   };
-  for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
+  for (std::size_t i = 0; i < running_.size() && room.any(); ++i) {
     Sequence& sequence = *running_[i];
-    const auto until = [&] {
-      return sequence.computed + take_of(sequence, sequence.computed, sequence.reach(), budget);
-    };
+    const auto until = [&] { return sequence.computed + count_of(sequence); };
     if (!sequence.drafts.empty() && !cache_.grow(sequence.blocks, until())) sequence.drafts.clear();
     while (!cache_.grow(sequence.blocks, until())) {
       const bool itself = running_.size() == i + 1;
@@ -209,7 +221,7 @@ void Scheduler::schedule_anew() {
     take(sequence);
   }
   if (preemptions_ > preempted_before) return;
-  while (budget > 0) {
+  while (room.for_others() > 0) {
     Sequence* admitted = admit_next();
     if (admitted == nullptr) break;
     take(*admitted);
@@ -405,22 +417,25 @@ const Batch* Scheduler::prepare() {
   drop_prepared();
   if (std::any_of(batch_.begin(), batch_.end(), [](const auto& part) { return part.drafts > 0; })) return nullptr;
   assume();
-  std::int64_t& budget = prepared_.budget = options_.max_num_batched_tokens;
-  for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
+  const bool answers = std::any_of(prepared_.assumed.begin(), prepared_.assumed.end(),
+                                   [](const Assumed& after) { return after.length - after.computed <= 1; });
+  StepRoom room(options_.max_num_batched_tokens, answers ? prompt_tokens_ : options_.max_num_batched_tokens);
+  for (std::size_t i = 0; i < running_.size() && room.any(); ++i) {
     Sequence& sequence = *running_[i];
     const Assumed& after = prepared_.assumed[i];
-    const std::int64_t count = take_of(sequence, after.computed, after.length, budget);
+    const std::int64_t count = room.take_of(sequence, after.computed, after.length, after.length);
     if (count == 0) continue;
     const auto held = static_cast<std::int64_t>(sequence.blocks.size());
     if (!cache_.grow(sequence.blocks, after.computed + count)) {
       drop_prepared();
       return nullptr;
     }
-    budget -= count;
+    room.give(count, after.length - after.computed > 1);
     prepared_.taken.push_back(static_cast<std::int64_t>(sequence.blocks.size()) - held);
     prepared_.batch.push_back({&sequence, after.computed, count, after.computed + count == after.length});
   }
-  if (budget > 0 && can_admit()) drop_prepared();
+  prepared_.budget = room.for_others();
+  if (prepared_.budget > 0 && can_admit()) drop_prepared();
   return prepared_.batch.empty() ? nullptr : &prepared_.batch;
 }
 

@@ -34,6 +34,8 @@ struct ScheduledSequence {
   [[nodiscard]] std::int64_t rows() const { return samples ? 1 + drafts : 0; }
 };
 using Batch = std::vector<ScheduledSequence>;
+// Tokens of prompts in a batch that isn't computed yet, where an answer goes on in it too; else 0.
+[[nodiscard]] std::int64_t prompt_tokens_beside_answers(const Batch& batch);
 
 class Scheduler {
  public:
@@ -85,6 +87,10 @@ class Scheduler {
   void preempt_all();
   // Nobody finds what has been computed so far, nor what those who run add to it.
   void reset_prefix_cache();
+
+  // Tokens of prompts that a step may compute where somebody's answer goes on in it; else, and at first, as many as fit
+  // a step. What must be computed in one step is, if it's the first of them.
+  void limit_prompts(std::int64_t tokens) { prompt_tokens_ = tokens; }
 
   [[nodiscard]] AdapterSlots& adapters() { return adapters_; }
   [[nodiscard]] const AdapterSlots& adapters() const { return adapters_; }
@@ -153,6 +159,7 @@ class Scheduler {
   std::deque<std::unique_ptr<Sequence>> waiting_;   // in order of priority and arrival
   std::vector<std::unique_ptr<Sequence>> running_;  // in this order too
   std::vector<std::int32_t> free_seats_;            // taken from the end
+  std::int64_t prompt_tokens_;
   Batch batch_;
   Prepared prepared_;
   bool was_prepared_ = false;

@@ -199,6 +199,12 @@ constexpr Flag kDeploy[] = {
      .help = "most tokens in a step",
      .computed = "depends on the device",
      .range = "[1,inf)"},
+    {.name = "target_inter_token_latency",
+     .type = real,
+     .fallback = "0",
+     .help =
+         "seconds in which answers are to get their next token while prompts come: steps take fewer tokens of these",
+     .range = "[0,inf)"},
     {.name = "max_queue_len",
      .type = integer,
      .fallback = "1024",

@@ -3,7 +3,8 @@
 
 serve_load.py URL --model NAME [NAME...] --streams 16 --prompt 256 --new 64 [--requests N] [--shared TOKENS]. As many requests at once
 as streams, each a prompt of its own of token ids (or the same first TOKENS), greedy, no end of text; of several models or
-adapters each request takes the next one. Prints one line of JSON.
+adapters each request takes the next one. --beside TOKENS sends prompts of so many tokens meanwhile, one after the other, which
+count for themselves alone. Prints one line of JSON.
 """
 import argparse
 import json
@@ -46,17 +47,28 @@ def main():
     parser.add_argument("--prompt", type=int, default=256)
     parser.add_argument("--new", type=int, default=64)
     parser.add_argument("--shared", type=int, default=0)
+    parser.add_argument("--beside", type=int, default=0)
     given = parser.parse_args()
     where = urlparse(given.url)
     draw = random.Random(time.time_ns())
     shared = [draw.randrange(1000, 40000) for _ in range(given.shared)]
     total = given.requests or given.streams * 2
-    bodies = []
-    for i in range(total):
-        prompt = shared + [draw.randrange(1000, 40000) for _ in range(given.prompt - len(shared))]
-        bodies.append(json.dumps({"model": given.model[i % len(given.model)], "prompt": prompt, "max_tokens": given.new, "temperature": 0,
-                                  "ignore_eos": True, "stream": True, "stream_options": {"include_usage": True}}).encode())
+
+    def request(model, prompt, new):
+        return json.dumps({"model": model, "prompt": prompt, "max_tokens": new, "temperature": 0, "ignore_eos": True,
+                           "stream": True, "stream_options": {"include_usage": True}}).encode()
+
+    def drawn(count):
+        return [draw.randrange(1000, 40000) for _ in range(count)]
+
+    bodies = [request(given.model[i % len(given.model)], shared + drawn(given.prompt - len(shared)), given.new) for i in range(total)]
     results, lock = [], threading.Lock()
+    long_first, over = [], threading.Event()
+
+    def long_prompts():
+        while not over.is_set():
+            times, _, _ = ask(where.hostname, where.port, request(given.model[0], drawn(given.beside), 1))
+            long_first.append(times[0] if times else 0)
 
     def client():
         while True:
@@ -76,8 +88,12 @@ def main():
     threads = [threading.Thread(target=client) for _ in range(given.streams)]
     for thread in threads:
         thread.start()
+    if given.beside:
+        beside = threading.Thread(target=long_prompts)
+        beside.start()
     for thread in threads:
         thread.join()
+    over.set()
     took = time.perf_counter() - begin
     if len(results) < total:
         raise SystemExit(f"serve_load: {total - len(results)} of {total} requests were not answered")
@@ -90,7 +106,9 @@ def main():
         "total_per_second": round((generated + total * given.prompt) / took, 1),
         "first_token_ms": round(1000 * statistics.median(first), 1),
         "gap_p50_ms": round(1000 * gaps[len(gaps) // 2], 2) if gaps else None,
-        "gap_p99_ms": round(1000 * gaps[int(len(gaps) * 0.99)], 2) if gaps else None}))
+        "gap_p99_ms": round(1000 * gaps[int(len(gaps) * 0.99)], 2) if gaps else None,
+        **({"long_prompts": len(long_first), "long_first_token_ms": round(1000 * statistics.median(long_first), 1)}
+           if long_first else {})}))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ struct FuzzLoad {
   std::int64_t swap_blocks = 0;          // of the second tier; 0: there is none
   std::int64_t swap_places = INT64_MAX;  // that there is memory for
   bool stored = false;                   // behind it are files, some of which are damaged
+  bool limits = false;                   // the tokens of prompts beside answers
   std::int64_t snapshots = 0;            // copies of states that there is room for; 0: layers keep none
 };
 

@@ -94,6 +94,34 @@ TEST(LLMEngine, AbortEndsARequestAtTheNextStepWhateverItDoes) {
   EXPECT_EQ(drawn.tokens.at(stays), answer_alone(model, options, prompt_of(1, 4), greedy(20)));
 }
 
+// Steps that take longer than answers are to wait for a token compute less of prompts, and the same comes of it.
+TEST(LLMEngine, APromptComesInSmallPartsBesideAnAnswerThatIsToWaitForNothing) {
+  auto model = tiny_model();
+  const auto parts_of = [&](double target) {
+    EngineOptions options = small_engine();
+    options.max_num_batched_tokens = 32;
+    options.target_inter_token_latency = target;
+    options.max_model_len = 96;
+    session::Runtime runtime;
+    LLMEngine engine(model, any_tokenizer(), options, runtime);
+    (void)engine.add_request(prompt_of(1, 4), greedy(20)).value();
+    Drawn drawn;
+    drawn.step(engine);
+    const SequenceId comes = engine.add_request(prompt_of(3, 90), greedy(3)).value();
+    int steps = 0;
+    while (!drawn.last.contains(comes)) {
+      drawn.step(engine);
+      ++steps;
+    }
+    drawn.run(engine);
+    EXPECT_EQ(drawn.tokens.at(comes), answer_alone(model, options, prompt_of(3, 90), greedy(3)));
+    return steps;
+  };
+  EXPECT_EQ(parts_of(0), 3);
+  EXPECT_EQ(parts_of(1e9), 3);
+  EXPECT_EQ(parts_of(1e-9), 4) << "31 tokens, as many that were prepared meanwhile, and then 16 at a time";
+}
+
 // Each request's draws are its own: by seed, request, sample and position.
 TEST(LLMEngine, EqualPromptsDrawAnswersOfTheirOwnWhateverRunsBeside) {
   auto model = tiny_model();

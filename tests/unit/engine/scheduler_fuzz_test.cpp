@@ -40,8 +40,10 @@ class Fuzzer : private SwapStore {
       step_ = step;
       arrive_and_abort();
       std::set<SequenceId> ran;
+      go_on_ = false;
       for (const auto& [id, sequence] : arrivals_) {
         if (sequence->seat > 0) ran.insert(id);
+        go_on_ = go_on_ || (sequence->seat > 0 && sequence->length() - sequence->computed <= 1);
       }
       const Batch& batch = scheduler_.schedule();
       steps.push_back({});
@@ -53,6 +55,7 @@ class Fuzzer : private SwapStore {
       copy_states();
       write_some();
       if (testing::Test::HasFatalFailure()) return;
+      if (load_.limits) scheduler_.limit_prompts(limit_ = 1 + draw(9, 0)[0] % load_.batch);
       if (prepares_ && draw(7, 0)[0] % 6 != 0) (void)scheduler_.prepare();
       compute(batch);
       collect();
@@ -160,6 +163,9 @@ class Fuzzer : private SwapStore {
       steps.back().parts.push_back({s.id, part.begin, part.count, part.drafts, s.seat, s.blocks, s.adapter_slot});
     }
     ASSERT_LE(tokens, load_.batch);
+    const std::int64_t beside = load_.limits && go_on_ ? prompt_tokens_beside_answers(batch) : 0;
+    ASSERT_LE(beside, limit_);
+    is_full_ = tokens == load_.batch || beside == limit_;
     ASSERT_LE(scheduler_.num_running(), load_.seats);
     ASSERT_TRUE(!batch.empty() || arrivals_.empty() || scheduler_.num_preemptions() > 0) << "nobody gets on";
     check_references();
@@ -216,10 +222,8 @@ class Fuzzer : private SwapStore {
       if (waits && (first == nullptr || place(*sequence) < place(*first))) first = sequence;
     }
     if (first == nullptr || gave_up || load_.adapters > 0 || scheduler_.num_running() == load_.seats) return;
-    std::int64_t tokens = 0;
-    for (const auto& part : steps.back().parts) tokens += part.count;
     const std::int64_t blocks = (first->length() + kBlockSize - 1) / kBlockSize + scheduler_.num_running();
-    if (tokens == load_.batch || blocks > cache_.num_free()) return;
+    if (is_full_ || blocks > cache_.num_free()) return;
     ++waited;
     bool is_awaited = false;
     for (std::int64_t b = 0; b < (first->length() - 1) / kBlockSize; ++b) is_awaited |= awaited(*first, b) != nullptr;
@@ -401,6 +405,9 @@ class Fuzzer : private SwapStore {
   }
 
   FuzzLoad load_;
+  std::int64_t limit_ = load_.batch;
+  bool go_on_ = false;  // answers, in this step
+  bool is_full_ = false;
   std::uint64_t seed_;
   bool prepares_;
   BlockPool cache_;
@@ -433,6 +440,7 @@ TEST(SchedulerFuzz, WhateverComesEndsOnceAndLosesNothing) {
       {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2},
       {.blocks = 120, .seats = 12, .batch = 24, .longest_prompt = 200, .longest_answer = 16, .every = 3},
       {.blocks = 28, .seats = 20, .batch = 32, .longest_prompt = 8, .longest_answer = 100, .every = 2},
+      {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2, .limits = true},
       {.adapters = 3, .max_loras = 1},
       {.blocks = 40, .seats = 16, .batch = 64, .longest_answer = 100, .every = 2, .adapters = 5, .max_loras = 3},
       {.swap_blocks = 1},

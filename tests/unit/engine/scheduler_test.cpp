@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/philox.h"
+#include "engine/prompt_budget.h"
 
 namespace tern::engine {
 namespace {
@@ -43,6 +44,56 @@ TEST(BlockPool, GrowsOnlyAsFarAsBlocksAreFree) {
   EXPECT_EQ(cache.num_free(), 4);
   EXPECT_TRUE(cache.grow(a, 64));
   EXPECT_EQ(*std::max_element(a.begin(), a.end()), 4);
+}
+
+TEST(Scheduler, FewTokensOfPromptsBesideAnswersWhereThatIsAsked) {
+  BlockPool cache(64, 16);
+  Scheduler scheduler({4, 100}, cache);
+  scheduler.add(prompt(0, 90));
+  carry_out(scheduler.schedule(), 20);
+  scheduler.limit_prompts(24);
+  scheduler.add(prompt(1, 70));
+  scheduler.add(prompt(2, 30));
+  // The second waits for the first, and takes what the first leaves.
+  const std::vector<std::vector<std::int64_t>> steps = {{1, 24}, {1, 24}, {1, 22, 2}, {1, 1, 24}, {1, 1, 4}, {1, 1, 1}};
+  for (const std::vector<std::int64_t>& counts : steps) {
+    const Batch batch = scheduler.schedule();
+    std::vector<std::int64_t> found;
+    for (const ScheduledSequence& part : batch) found.push_back(part.count);
+    EXPECT_EQ(found, counts);
+    carry_out(batch, 20);
+  }
+  Scheduler alone({4, 100}, cache);
+  alone.limit_prompts(24);
+  alone.add(prompt(3, 90));
+  EXPECT_EQ(alone.schedule()[0].count, 90) << "nobody waits for a token";
+}
+
+// A step takes 2 ms, half a millisecond for each answer's token and a quarter for each of a prompt.
+TEST(PromptBudget, FindsWhatTheTargetLeavesForPrompts) {
+  const auto after = [](double target, std::int64_t answers) {
+    PromptBudget budget(target, 512);
+    double took = 0;
+    for (int step = 0; step < 40; ++step) {
+      took = 2e-3 + 5e-4 * static_cast<double>(answers) + 2.5e-4 * static_cast<double>(budget.tokens());
+      budget.learn(budget.tokens(), took);
+    }
+    return std::pair(budget.tokens(), took);
+  };
+  EXPECT_NEAR(after(20e-3, 8).second, 20e-3, 5e-4);
+  EXPECT_NEAR(static_cast<double>(after(20e-3, 8).first), 56, 2);
+  EXPECT_EQ(after(1.0, 8).first, 512);
+  EXPECT_EQ(after(1e-3, 8).first, PromptBudget::kLeast) << "prompts starve";
+  PromptBudget none(0, 512);
+  none.learn(512, 100);
+  EXPECT_EQ(none.tokens(), 512);
+  PromptBudget few(20e-3, 512);
+  few.learn(512, 0.1);
+  const std::int64_t found = few.tokens();
+  few.learn(3, 1e-3);
+  EXPECT_EQ(few.tokens(), found) << "what a step without prompts takes says nothing of more of them";
+  few.learn(found, 1e-3);
+  EXPECT_LE(few.tokens(), found * 5 / 4);
 }
 
 TEST(Scheduler, ComputesALongPromptInChunksAndDrawsAfterTheLast) {
