@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "cli/flags/condition.h"
 #include "cli/flags/config_file.h"
 #include "cli/generation_flags.h"
 #include "cli/json_text.h"
@@ -28,7 +29,7 @@ class PooledServedModel : public server::PooledModel {
   }
   bool sleep() override { return routes_->service().sleep(); }
   void wake() override {
-    routes_->service().run([](engine::LLM& llm) { (void)llm.engine(); });
+    routes_->service().run([](engine::LLM& llm) { llm.be_ready(); });
   }
   [[nodiscard]] bool sleeps() const override { return routes_->service().stats().sleeps; }
   void close() override { routes_->service().close(); }
@@ -95,6 +96,27 @@ std::vector<PooledName> in_file(const Arguments& given, const std::string& path)
   return out;
 }
 
+// A command that has no --task_type serves language models.
+bool serves_words(const Arguments& arguments) {
+  return !arguments.has("task_type") || arguments.string("task_type") == "causal_lm";
+}
+
+// Where nobody said it, the model's head says what it is for. Throws Failure (usage): a flag of answers beside it.
+void use_task_of(models::ModelHead head, Arguments& arguments) {
+  if (head == models::ModelHead::language) return;
+  arguments.derive("task_type", std::string(head == models::ModelHead::classification ? "seq_cls" : "embedding"));
+  if (!arguments.has("models")) check_effects(arguments).value();  // else the flags are for others beside it
+}
+
+// Before the weights are read.
+void require_labels(const session::Session& session, const Arguments& arguments) {
+  const bool classifies = arguments.has("task_type") && arguments.string("task_type") == "seq_cls";
+  if (!classifies || session.model.config.head == models::ModelHead::classification) return;
+  throw Failure(data_error(session.path.string(), "a model with labels for --task_type seq_cls", "one without",
+                           "choose a class for sequence classification, or give --adapters one that tern sft "
+                           "--task_type seq_cls trained"));
+}
+
 }  // namespace
 
 ServedModel::ServedModel(const Arguments& given, bool takes_weights)
@@ -103,15 +125,25 @@ ServedModel::ServedModel(const Arguments& given, bool takes_weights)
   load_training_arguments(arguments_);
   model_ = generating_model(arguments_);
   session::SessionOptions opening = session_options(arguments_, model_);
-  opening.images = true;
+  const bool by_head = arguments_.has("task_type") && arguments_.provenance("task_type") == Provenance::fallback;
+  if (by_head) opening.heads = models::Heads::any;
+  opening.images = serves_words(arguments_);
   session_ = session::open_session(opening).value();
+  if (by_head) use_task_of(session_->model.config.head, arguments_);
+  require_labels(*session_, arguments_);
+  const bool generates = serves_words(arguments_);
+  if (!generates && !adapters.named.empty()) {
+    throw Failure(usage_error("--adapters NAME=DIRECTORY lets requests choose, which those for answers alone do",
+                              "give the one adapter's directory without a name"));
+  }
   options_ = llm_options(arguments_);
   options_.adapters = adapters;
   if (!adapters.named.empty()) options_.adapter.clear();  // requests choose
-  options_.images = true;
+  options_.generates = generates;
+  options_.images = generates;
   options_.progress = weight_progress(arguments_);
-  options_.draft = open_draft(arguments_, *session_);
-  options_.head = open_head(arguments_, *session_);
+  options_.draft = generates ? open_draft(arguments_, *session_) : nullptr;
+  options_.head = generates ? open_head(arguments_, *session_) : nullptr;
   use_server_seats(arguments_, options_.engine);
 }
 ServedModel::~ServedModel() = default;
@@ -120,12 +152,12 @@ void ServedModel::load() {
   models::LoadOptions load;
   load.max_positions = engine::LLM::model_len(*session_, options_).value();
   require_cache_dtype(*session_, options_.engine);
-  load.vision_later = !takes_weights_;
+  load.vision_later = options_.images && !takes_weights_;
   load.vision = takes_weights_;
   load_weights(*session_, arguments_, load);
   if (takes_weights_) models::make_writable(session_->model);
   llm_ = engine::LLM::open(*session_, options_).value();
-  session::keep_bindings(llm_->engine().runner().program());
+  if (llm_->generates()) session::keep_bindings(llm_->engine().runner().program());
 }
 
 server::ServerOptions ServedModel::server_options() const {

@@ -22,7 +22,7 @@ RequestOutput ended(FinishReason reason, std::optional<Error> error) {
 
 AsyncLLMEngine::AsyncLLMEngine(LLM& llm, std::chrono::seconds sleep_on_idle)
     : llm_(llm), sleep_on_idle_(sleep_on_idle) {
-  (void)llm_.engine();
+  llm_.be_ready();
   keep_stats();
   thread_ = std::thread([this] { serve(); });
 }
@@ -249,6 +249,7 @@ void AsyncLLMEngine::fail_all(const Error& error) {
 }
 
 void AsyncLLMEngine::keep_stats() {
+  if (!llm_.generates()) return;
   LLMEngine& engine = llm_.engine();
   EngineStats stats;
   stats.running = engine.num_running();

@@ -49,9 +49,9 @@ class AsyncLLMEngine {
  public:
   using Ticket = std::uint64_t;
 
-  // Makes the engine of `llm`, which outlives this and which nobody else uses meanwhile, and begins to serve it on a
-  // thread of its own. Throws what LLM::engine throws. `sleep_on_idle`: after so long without a request the LLM gives
-  // its memory back, until the next comes; 0: never.
+  // Makes the engine of `llm` where it generates, which outlives this and which nobody else uses meanwhile, and begins
+  // to serve it on a thread of its own. Throws what LLM::engine throws. `sleep_on_idle`: after so long without a
+  // request the LLM gives its memory back, until the next comes; 0: never.
   explicit AsyncLLMEngine(LLM& llm, std::chrono::seconds sleep_on_idle = {});
   // Aborts what is on its way, whose callers are told, and ends the thread.
   ~AsyncLLMEngine();

@@ -278,6 +278,13 @@ LLMEngine& LLM::engine() {
   return *engine_;
 }
 
+bool LLM::generates() const { return options_.generates && session_.model.config.head == models::ModelHead::language; }
+
+void LLM::be_ready() {
+  wake().value();
+  if (generates()) (void)engine();
+}
+
 // Once, as all weights are read for it.
 void LLM::find_swap_about() {
   EngineOptions& engine = options_.engine;

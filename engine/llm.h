@@ -81,6 +81,7 @@ struct LLMOptions {
   std::shared_ptr<session::Session> draft;
   std::shared_ptr<models::SpeculativeHead>
       head;                       // or a head over the model's hidden states, whose weights are yet to be read
+  bool generates = true;          // false: a language model, too, makes vectors and relevance of texts alone
   bool use_chat_template = true;  // false, or a model without a template: a dialogue's texts are joined as they are
   std::string template_kwargs;    // the template's variables as a JSON object: {"enable_thinking": false}
   std::string agent_template;     // how tools are written (chat/agent_template.h); "": the template's own way
@@ -204,10 +205,12 @@ class LLM {
   [[nodiscard]] std::vector<PooledText> classify(std::span<const Prompt> prompts);
   // How relevant each document is to its query, one number from 0 to 1, asked in the words of Qwen3-Reranker: of a
   // language model the probability of "yes" beside "no", of a classification with one label the sigmoid of its logit,
-  // or the logit itself where the model's authors say so (ModelConfig::label_sigmoid).
-  // An encoder reads the two texts as its tokenizer joins them, and takes no instruction: a pair with one is its own
-  // error. Throws Failure (data) for another model, and for a tokenizer without those words.
-  [[nodiscard]] std::vector<PooledText> rerank(std::span<const RerankPair> pairs);
+  // or the logit itself where the model's authors say so (ModelConfig::label_sigmoid). Of a model without a head it's
+  // the cosine of the two texts' vectors, whatever is said of activation. An encoder reads the two texts as its
+  // tokenizer joins them, and takes no instruction: a pair with one is its own error. Throws Failure (data) for another
+  // model, and for a tokenizer without those words. `use_activation` false: the logit, of a language model that of
+  // "yes" less that of "no".
+  [[nodiscard]] std::vector<PooledText> rerank(std::span<const RerankPair> pairs, bool use_activation = true);
 
   // Reads an adapter for requests to choose (RequestOptions::adapter). Any thread. Errors (data): as of
   // AdapterRegistry::load; (usage): the LLM was opened without room for any.
@@ -231,11 +234,15 @@ class LLM {
   // that isn't LoRA alone.
   [[nodiscard]] Status update_adapter(const std::filesystem::path& directory);
 
+  // Whether it answers in words: a language model that isn't to pool texts alone.
+  [[nodiscard]] bool generates() const;
   [[nodiscard]] bool takes_images() const { return takes_images_; }
   [[nodiscard]] std::int64_t max_model_len() const;
   [[nodiscard]] const session::Session& session() const { return session_; }
   // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.
   [[nodiscard]] LLMEngine& engine();
+  // Makes it now where the model generates, and reads the weights where it sleeps. Throws what engine() and wake() say.
+  void be_ready();
   // Gives the engine and its cache back, with all that is on its way; the next use makes another.
   void drop_engine() { engine_.reset(); }
   // Gives back the memory of weights, adapters and caches too, until the next use, which reads them again. Nobody else
@@ -255,6 +262,7 @@ class LLM {
                                              PooledOutput output);
   [[nodiscard]] std::vector<Result<TextTokens>> tokens_of(std::span<const Prompt> prompts) const;
   [[nodiscard]] Result<TextTokens> pair_tokens(const RerankPair& pair) const;
+  [[nodiscard]] std::vector<PooledText> cosines(std::span<const RerankPair> pairs);
   [[nodiscard]] Pooling label_pooling() const;
   void pool_run(std::span<const Result<TextTokens>> texts, std::span<const std::size_t> some,
                 std::vector<PooledText>& out);

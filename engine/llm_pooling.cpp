@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
+#include <numeric>
 
 #include "base/strings.h"
 #include "engine/known_tokens.h"
@@ -31,6 +33,11 @@ std::optional<Error> problem_of(const std::vector<float>& values) {
     if (!std::isfinite(values[i])) return non_finite_logit(cat("number ", i, " of the text"), values[i]);
   }
   return std::nullopt;
+}
+
+Error no_instruction() {
+  return data_error("the pair", "a query and a document alone, as an encoder reads them", "an instruction beside them",
+                    "leave the system message out");
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
@@ -130,10 +137,7 @@ Result<TextTokens> LLM::pair_tokens(const RerankPair& pair) const {
   const auto& encoder = session_.model.architecture->encoder;
   return catching([&]() -> TextTokens {
     if (!encoder) return {rerank_prompt(tokenizer, pair).value(), {}};
-    if (pair.instruction) {
-      throw Failure(data_error("the pair", "a query and a document alone, as an encoder reads them",
-                               "an instruction beside them", "leave the system message out"));
-    }
+    if (pair.instruction) throw Failure(no_instruction());
     tokenizer::PairEncoding joined = tokenizer.encode_pair(pair.query, pair.document);
     if (!encoder->second_has_type) joined.type_ids.clear();
     const std::int64_t types = encoder->second_has_type ? encoder->token_types(session_.model.config) : 1;
@@ -166,8 +170,36 @@ std::vector<PooledText> LLM::classify(std::span<const Prompt> prompts) {
   return pool(tokens_of(prompts), label_pooling(), PooledOutput::labels);
 }
 
-std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs) {
+std::vector<PooledText> LLM::cosines(std::span<const RerankPair> pairs) {
+  std::vector<Prompt> texts;
+  std::map<std::string, std::size_t> places;  // a query that many documents are compared with is computed once
+  const auto place = [&](const std::string& text) {
+    const auto [at, is_new] = places.emplace(text, texts.size());
+    if (is_new) texts.emplace_back(text);
+    return at->second;
+  };
+  std::vector<std::pair<std::size_t, std::size_t>> compared;
+  for (const RerankPair& pair : pairs) compared.emplace_back(place(pair.query), place(pair.document));
+  EmbedOptions options = default_pooling();
+  options.normalize = true;
+  const std::vector<PooledText> vectors = embed(texts, options);
+  std::vector<PooledText> out;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const PooledText& first = vectors[compared[i].first];
+    const PooledText& second = vectors[compared[i].second];
+    PooledText& made = out.emplace_back();
+    made.tokens = first.tokens + second.tokens;
+    made.error = first.error ? first.error : second.error;
+    if (pairs[i].instruction) made.error = no_instruction();
+    if (made.error) continue;
+    made.values = {std::inner_product(first.values.begin(), first.values.end(), second.values.begin(), 0.0F)};
+  }
+  return out;
+}
+
+std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs, bool use_activation) {
   const models::ModelConfig& config = session_.model.config;
+  if (config.head == models::ModelHead::none) return cosines(pairs);
   const bool classifies = config.head == models::ModelHead::classification;
   const bool has_label = classifies && config.labels.size() == 1;
   // As llama.cpp cuts Qwen3-Reranker's head: rows of these two words.
@@ -186,7 +218,8 @@ std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs) {
     if (text.error) continue;
     const auto at = [&](std::int32_t id) { return static_cast<double>(text.values[static_cast<std::size_t>(id)]); };
     const double logit = has_label ? at(0) : at(verdicts.yes) - at(verdicts.no);
-    text.values = {static_cast<float>(has_label && !config.label_sigmoid ? logit : sigmoid(logit))};
+    const bool is_logit = !use_activation || (has_label && !config.label_sigmoid);
+    text.values = {static_cast<float>(is_logit ? logit : sigmoid(logit))};
   }
   return out;
 }

@@ -43,12 +43,12 @@ Result<ModelConfig> read_config(const checkpoint::CheckpointSource& source, Head
     if (heads == Heads::language && config.head != ModelHead::language) {
       const char* key =
           source.gguf() != nullptr ? R"(key "general.architecture")" : R"(config.json: field "architectures")";
-      throw Failure(data_error(cat(source.path().string(), ": ", key), "a language model",
-                               config.head == ModelHead::classification ? "a classification"
-                               : find_architecture(config.architecture)->encoder
-                                   ? cat("an encoder, ", config.architecture)
-                                   : std::string("one without a head"),
-                               "it answers in tern infer with --task_type embedding, reranker or seq_cls alone"));
+      throw Failure(
+          data_error(cat(source.path().string(), ": ", key), "a language model",
+                     config.head == ModelHead::classification          ? "a classification"
+                     : find_architecture(config.architecture)->encoder ? cat("an encoder, ", config.architecture)
+                                                                       : std::string("one without a head"),
+                     "it answers in tern infer and tern deploy with --task_type embedding, reranker or seq_cls alone"));
     }
     require_countable(config, source.path().string());
     return config;

@@ -88,7 +88,27 @@ bool opens_thoughts(const std::string& prompt_tail) {
   return begin != std::string::npos && (end == std::string::npos || end < begin);
 }
 
-std::map<std::string, std::string> cache_labels(const engine::CacheEngine& cache) {
+// Of a request for words, to a model that gives none.
+Error no_words(const engine::LLM& llm) {
+  const models::ModelConfig& config = llm.session().model.config;
+  const bool labels = config.head == models::ModelHead::classification;
+  return data_error("the model", "one that answers in words",
+                    !labels                     ? "one that is served for vectors of texts and how they relate"
+                    : config.labels.size() == 1 ? "one that gives a number of a text"
+                                                : "one that gives labels of texts",
+                    cat("ask it by POST ", labels ? "/classify or /pooling" : "/v1/embeddings, /score or /rerank",
+                        ", or serve a language model"));
+}
+
+// With the engine, where the model generates: its cache may hold less than the model.
+std::int64_t served_len(engine::LLM& llm) {
+  llm.be_ready();
+  return llm.max_model_len();
+}
+
+std::map<std::string, std::string> cache_labels(engine::LLM& llm) {
+  if (!llm.generates()) return {};
+  const engine::CacheEngine& cache = llm.engine().cache();
   return {{"block_size", cat(cache.block_size())},
           {"num_gpu_blocks", cat(cache.num_blocks())},
           {"cache_dtype", std::string(dtype_name(cache.dtype()))}};
@@ -99,11 +119,11 @@ std::map<std::string, std::string> cache_labels(const engine::CacheEngine& cache
 ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
     : llm_(llm),
       options_(std::move(options)),
-      max_model_len_(llm.engine().max_model_len()),
+      max_model_len_(served_len(llm)),
       knows_developer_(llm.session().text->chat_template &&
                        llm.session().text->chat_template->source().find("developer") != std::string::npos),
-      metrics_(options_.model_names.front(), cache_labels(llm.engine().cache())),
-      end_token_ids_(llm.engine().end_token_ids()),
+      metrics_(options_.model_names.front(), cache_labels(llm)),
+      end_token_ids_(llm.generates() ? llm.engine().end_token_ids() : std::vector<std::int32_t>()),
       vocab_size_(llm.session().model.config.vocab_size),
       grammars_(llm.session().text->tokenizer, end_token_ids_, vocab_size_),
       seeds_(options_.seed.value_or(std::random_device{}())),
@@ -166,6 +186,7 @@ Result<engine::AdapterRef> ChatService::load_adapter(const engine::NamedAdapter&
 
 std::optional<Refusal> ChatService::refused(Asked& asked) const {
   if (auto unknown = unknown_model(asked.model, asked.running.engine.adapter)) return unknown;
+  if (!llm_.generates()) return Refusal{no_words(llm_), 400};
   if (closed_) return Refusal{failed_error("the server is shutting down", "ask another, or come again later"), 503};
   if (const auto why = engine_.dead()) return Refusal{*why, 503};
   if (const auto waiting = engine_.stats().waiting; waiting >= options_.max_queue_len) {

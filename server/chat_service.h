@@ -86,6 +86,7 @@ class ChatService {
   [[nodiscard]] const tokenizer::Tokenizer& tokenizer() const { return llm_.session().text->tokenizer; }
   [[nodiscard]] std::int64_t max_model_len() const { return max_model_len_; }
   [[nodiscard]] const session::Session& session() const { return llm_.session(); }
+  [[nodiscard]] bool generates() const { return llm_.generates(); }
   [[nodiscard]] bool takes_images() const { return llm_.takes_images(); }
   [[nodiscard]] const ServiceOptions& options() const { return options_; }
   [[nodiscard]] engine::EngineStats stats() const { return engine_.stats(); }

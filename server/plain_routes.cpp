@@ -115,7 +115,7 @@ void add_plain_routes(Router& router, ChatService& service, const std::string& v
     exchange->respond(200, "application/json", "{}");
   });
   router.add("POST", "/wake_up", [&service](const HttpRequest&, const std::string&, const Exchange& exchange) {
-    service.run([](engine::LLM& llm) { (void)llm.engine(); });
+    service.run([](engine::LLM& llm) { llm.be_ready(); });
     exchange->respond(200, "application/json", "{}");
   });
   router.add(Route{.method = "GET",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/strings.h"
 #include "io/json.h"
@@ -32,6 +33,17 @@ void require_plain_numbers(JsonBody& body) {
   if (body.text("encoding_format").value_or("float") != "float") throw body.wrong("encoding_format", "float");
 }
 
+// Whether the outputs are to be probabilities, or the like; none: as the model has it. vLLM's name, and its older ones.
+std::optional<bool> use_activation(JsonBody& body) {
+  std::optional<bool> told;
+  for (const char* key : {"use_activation", "activation", "softmax"}) {
+    const auto given = body.boolean(key);
+    if (given && told && given != told) throw body.wrong(key, "the same as the newer use_activation");
+    if (given) told = given;
+  }
+  return told;
+}
+
 // Throws the first text's error, which says which one it is.
 std::int64_t require_all(const std::vector<engine::PooledText>& texts, std::string_view key) {
   std::int64_t tokens = 0;
@@ -57,6 +69,8 @@ Json usage(std::int64_t tokens) {
   Json out = Json::object();
   out["prompt_tokens"] = tokens;
   out["total_tokens"] = tokens;
+  out["completion_tokens"] = 0;
+  out["prompt_tokens_details"] = nullptr;
   return out;
 }
 
@@ -76,12 +90,13 @@ void rerank(ChatService& service, const HttpRequest& request, const Exchange& ex
   for (const Json& one : *given) documents.push_back(document_text(one, body));
   const auto top = body.integer("top_n", 0).value_or(0);
   const bool shown = body.boolean("return_documents").value_or(true);
+  const bool activated = use_activation(body).value_or(true);
   body.takes({"user"});
   if (!is_for_us(service, body, *exchange)) return;
   std::vector<engine::RerankPair> pairs;
   for (const std::string& document : documents) pairs.push_back({query, document, instruction});
   std::vector<engine::PooledText> scores;
-  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs); });
+  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs, activated); });
   const std::int64_t tokens = require_all(scores, "documents");
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -111,6 +126,7 @@ void score(ChatService& service, const HttpRequest& request, const Exchange& exc
   if (first.empty()) throw body.wrong(one_key, "a text or a list of texts");
   if (second.empty()) throw body.wrong(other_key, "a text or a list of texts");
   require_plain_numbers(body);
+  const bool activated = use_activation(body).value_or(true);
   body.takes({"user"});
   if (!is_for_us(service, body, *exchange)) return;
   if (first.size() == 1) first.resize(second.size(), first[0]);
@@ -120,7 +136,7 @@ void score(ChatService& service, const HttpRequest& request, const Exchange& exc
   std::vector<engine::RerankPair> pairs;
   for (std::size_t i = 0; i < first.size(); ++i) pairs.push_back({first[i], second[i]});
   std::vector<engine::PooledText> scores;
-  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs); });
+  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs, activated); });
   const std::int64_t tokens = require_all(scores, other_key);
   Json out = head(service, "score-", "list");
   out["data"] = Json::array();
@@ -135,37 +151,56 @@ void score(ChatService& service, const HttpRequest& request, const Exchange& exc
   respond(exchange, out);
 }
 
-std::vector<float> probabilities(const std::vector<float>& logits) {
+// What vLLM makes of logits, by the model's problem type: of one label a sigmoid, too.
+std::vector<float> activated(std::vector<float> logits, const models::ModelConfig& config) {
+  if (config.problem_type == "regression") return logits;
+  if (config.problem_type == "multi_label_classification" || logits.size() == 1) {
+    for (float& one : logits) one = 1 / (1 + std::exp(-one));
+    return logits;
+  }
   const float most = *std::max_element(logits.begin(), logits.end());
-  std::vector<float> out;
   float sum = 0;
-  for (const float logit : logits) sum += out.emplace_back(std::exp(logit - most));
-  for (float& one : out) one /= sum;
+  for (float& one : logits) sum += one = std::exp(one - most);
+  for (float& one : logits) one /= sum;
+  return logits;
+}
+
+std::vector<engine::PooledText> classified(engine::LLM& llm, const AskedTexts& asked, bool activates) {
+  auto texts = llm.classify(prompts_for(llm, asked));
+  if (!activates) return texts;
+  for (engine::PooledText& text : texts) {
+    if (!text.error) text.values = activated(std::move(text.values), llm.session().model.config);
+  }
+  return texts;
+}
+
+Json numbers(const std::vector<float>& values) {
+  Json out = Json::array();
+  for (const float value : values) out.push_back(value);
   return out;
 }
 
 void classify(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
-  const auto prompts = prompts_field(body, "input");
-  body.takes({"user"});
+  const AskedTexts asked = texts_fields(body);
+  const bool activates = use_activation(body).value_or(true);
   if (!is_for_us(service, body, *exchange)) return;
-  std::vector<engine::PooledText> logits;
+  std::vector<engine::PooledText> texts;
   std::vector<std::string> labels;
   service.run([&](engine::LLM& llm) {
-    logits = llm.classify(prompts);
+    texts = classified(llm, asked, activates);
     labels = llm.session().model.config.labels;
   });
-  const std::int64_t tokens = require_all(logits, "input");
+  const std::int64_t tokens = require_all(texts, asked.key);
   Json out = head(service, "classify-", "list");
   out["data"] = Json::array();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const std::vector<float> shares = probabilities(logits[i].values);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::vector<float>& shares = texts[i].values;
     const auto best = static_cast<std::size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
     Json one = Json::object();
     one["index"] = i;
     one["label"] = best < labels.size() ? labels[best] : cat("LABEL_", best);
-    one["probs"] = Json::array();
-    for (const float share : shares) one["probs"].push_back(share);
+    one["probs"] = numbers(shares);
     one["num_classes"] = shares.size();
     out["data"].push_back(std::move(one));
   }
@@ -173,23 +208,37 @@ void classify(ChatService& service, const HttpRequest& request, const Exchange& 
   respond(exchange, out);
 }
 
+// What the model is for, of the two that are made of whole texts: probabilities of labels, or a vector.
+std::vector<engine::PooledText> pooled(engine::LLM& llm, const AskedTexts& asked, const std::string& task,
+                                       std::optional<bool> activates) {
+  const bool labels = llm.session().model.config.head == models::ModelHead::classification;
+  if (task == "classify" || (task.empty() && labels)) return classified(llm, asked, activates.value_or(true));
+  engine::EmbedOptions options = llm.default_pooling();
+  options.normalize = activates.value_or(options.normalize);
+  const auto prompts = prompts_for(llm, asked, std::exchange(options.prompt, ""));
+  return llm.embed(prompts, options);
+}
+
 void pooling(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
-  const auto prompts = prompts_field(body, "input");
+  const AskedTexts asked = texts_fields(body);
   require_plain_numbers(body);
-  body.takes({"user"});
+  const std::string task = body.text("task").value_or("");
+  if (!task.empty() && task != "classify" && task != "embed") {
+    throw body.wrong("task", "classify or embed, as texts are read as a whole here");
+  }
+  const std::optional<bool> activates = use_activation(body);
   if (!is_for_us(service, body, *exchange)) return;
-  std::vector<engine::PooledText> vectors;
-  service.run([&](engine::LLM& llm) { vectors = llm.embed(prompts, llm.default_pooling()); });
-  const std::int64_t tokens = require_all(vectors, "input");
+  std::vector<engine::PooledText> texts;
+  service.run([&](engine::LLM& llm) { texts = pooled(llm, asked, task, activates); });
+  const std::int64_t tokens = require_all(texts, asked.key);
   Json out = head(service, "pool-", "list");
   out["data"] = Json::array();
-  for (std::size_t i = 0; i < vectors.size(); ++i) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
     Json one = Json::object();
     one["index"] = i;
     one["object"] = "pooling";
-    one["data"] = Json::array();
-    for (const float value : vectors[i].values) one["data"].push_back(value);
+    one["data"] = numbers(texts[i].values);
     out["data"].push_back(std::move(one));
   }
   out["usage"] = usage(tokens);

@@ -17,6 +17,12 @@ namespace {
 
 constexpr std::chrono::seconds kDrain{60};
 
+// Of a model that doesn't answer in words.
+std::string routes_of(const models::ModelConfig& config) {
+  if (config.head != models::ModelHead::classification) return "/v1/embeddings, /pooling, /score and /rerank";
+  return config.labels.size() == 1 ? "/classify, /pooling, /score and /rerank" : "/classify and /pooling";
+}
+
 }  // namespace
 
 std::string page_address(const server::HttpOptions& options, std::uint16_t port) {
@@ -43,8 +49,9 @@ int serve_model(const Arguments& given, const Deployment& deployment) {
   }
   const std::string scheme = http.ssl_certfile.empty() ? "http://" : "https://";
   const std::string page = page_address(http, server->port());
+  const bool chats = !model || model->llm().generates();
   log_info(cat("serving ", join(server->model_names(), ", "), " on ", scheme, http.host, ":", server->port(),
-               "; a chat page is at ", page));
+               chats ? cat("; a chat page is at ", page) : "; it answers at " + routes_of(model->config())));
   if (deployment.serving) deployment.serving(page);
   wait_for_interrupt();
   if (!server->drain(kDrain)) log_warn("answers were broken off, as a minute did not suffice for them");

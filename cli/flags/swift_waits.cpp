@@ -17,8 +17,7 @@ std::vector<AnswerRow> of_training() {
        "gradient_checkpointing_kwargs "
        "label_smoothing_factor=0.0"},
       {kWaits, kTrain, "more optimizers", "optim_target_modules"},
-      {kWaits, kTrain, "more of the loop's logs",
-       "eval_metric callbacks"},
+      {kWaits, kTrain, "more of the loop's logs", "eval_metric callbacks"},
       {kWaits, kTrain, "evaluating",
        "eval_dataset eval_dataset_args eval_generation_config eval_limit eval_use_evalscope=false extra_eval_args"},
       {kWaits, kTrain, "several devices",
@@ -34,7 +33,7 @@ std::vector<AnswerRow> of_models_and_data() {
        "freeze_llm=false freeze_vit=true freeze_aligner=true vit_lr aligner_lr vit_gradient_checkpointing norm_bbox"},
       {kWaits, "infer|deploy|rollout|eval|sample|app", "structured answers from the command line",
        "structured_outputs_regex"},
-      {kWaits, "deploy|rollout|eval|sample|app", "more tasks", "task_type"},
+      {kWaits, "rollout|eval|sample|app", "more tasks", "task_type"},
       {kWaits, "export", "exporting", "bnb_4bit_quant_type=nf4 task_type"},
   };
 }

@@ -114,25 +114,6 @@ constexpr Flag kInfer[] = {
      .computed = "from the model's modules.json, else true",
      .effect = "embeds"},
 };
-constexpr Flag kTask[] = {
-    {.name = "task_type",
-     .type = choice,
-     .fallback = "causal_lm",
-     .help = "what is made of the rows: an answer, a vector, how relevant a response is to its query, or a label",
-     .choices = "causal_lm|embedding|reranker|generative_reranker|seq_cls"},
-    {.name = "num_labels",
-     .type = integer,
-     .help = "labels of a classification; a language model gets a new head for them",
-     .computed = "from config.json",
-     .range = "[1,65536]",
-     .effect = "classifies"},
-    {.name = "problem_type",
-     .type = choice,
-     .help = "what a classification finds: one label, several labels, or numbers",
-     .computed = "from config.json, else regression of one label, single_label_classification of more",
-     .choices = "single_label_classification|multi_label_classification|regression",
-     .effect = "classifies"},
-};
 constexpr Flag kCacheDtype[] = {
     {.name = "kv_cache_dtype",
      .type = choice,
@@ -474,7 +455,6 @@ std::vector<FlagGroup> tool_groups() {
           {"invariance", "Bits", kInvariance},
           {"text_rows", "Rows", kTextRows},
           {"score", "Scores", kScore},
-          {"task", "Task", kTask},
           {"infer", "Inference", kInfer},
           {"deploy", "Server", kDeploy},
           {"merge", "Result", kMerge},

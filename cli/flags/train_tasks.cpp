@@ -7,6 +7,47 @@ namespace {
 
 using enum FlagType;
 
+// Of a server: what its model is for.
+constexpr Flag kServedTask[] = {
+    {.name = "task_type",
+     .type = choice,
+     .fallback = "causal_lm",
+     .help =
+         "what is made of texts: answers, vectors, how relevant a text is to another, or labels; a model whose head "
+         "is for one of these is served for it by itself",
+     .choices = "causal_lm|embedding|reranker|generative_reranker|seq_cls"},
+    {.name = "num_labels",
+     .type = integer,
+     .help = "labels of a classification whose head an adapter brings",
+     .computed = "from config.json",
+     .range = "[1,65536]",
+     .effect = "classifies"},
+    {.name = "problem_type",
+     .type = choice,
+     .help = "what a classification finds: one label, several labels, or numbers",
+     .computed = "from config.json, else regression of one label, single_label_classification of more",
+     .choices = "single_label_classification|multi_label_classification|regression",
+     .effect = "classifies"},
+};
+constexpr Flag kTask[] = {
+    {.name = "task_type",
+     .type = choice,
+     .fallback = "causal_lm",
+     .help = "what is made of the rows: an answer, a vector, how relevant a response is to its query, or a label",
+     .choices = "causal_lm|embedding|reranker|generative_reranker|seq_cls"},
+    {.name = "num_labels",
+     .type = integer,
+     .help = "labels of a classification; a language model gets a new head for them",
+     .computed = "from config.json",
+     .range = "[1,65536]",
+     .effect = "classifies"},
+    {.name = "problem_type",
+     .type = choice,
+     .help = "what a classification finds: one label, several labels, or numbers",
+     .computed = "from config.json, else regression of one label, single_label_classification of more",
+     .choices = "single_label_classification|multi_label_classification|regression",
+     .effect = "classifies"},
+};
 constexpr Flag kTaskLoss[] = {
     {.name = "loss_type",
      .type = choice,
@@ -96,6 +137,9 @@ constexpr Flag kTaskLoss[] = {
 
 }  // namespace
 
-std::vector<FlagGroup> task_groups() { return {{"task_loss", "Losses of whole texts", kTaskLoss}}; }
+std::vector<FlagGroup> task_groups() {
+  return {
+      {"task", "Task", kTask}, {"served_task", "Task", kServedTask}, {"task_loss", "Losses of whole texts", kTaskLoss}};
+}
 
 }  // namespace tern::cli

@@ -82,7 +82,7 @@ void show(const ChatService& service, const std::string& started, const HttpRequ
     refuse(*exchange, refusal->error, refusal->status);
     return;
   }
-  Json abilities = Json::array({"completion"});
+  Json abilities = Json::array({service.generates() ? "completion" : "embedding"});
   if (!service.options().formats.tool_call.empty()) abilities.push_back("tools");
   if (!service.options().formats.reasoning.empty()) abilities.push_back("thinking");
   if (service.takes_images()) abilities.push_back("vision");

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/strings.h"
@@ -49,11 +50,10 @@ Json vector_json(const std::vector<float>& values, bool as_text) {
 void answer_embeddings(ChatService& service, const HttpRequest& request, HttpExchange& exchange) {
   JsonBody body(request.body);
   const auto model = body.text("model").value_or("");
-  const auto prompts = prompts_field(body, "input");
+  const AskedTexts asked = texts_fields(body);
   const std::string format = body.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") throw body.wrong("encoding_format", "float or base64");
   const auto dimensions = body.integer("dimensions", 1);
-  body.takes({"user"});
   body.finish();
   if (const auto refusal = service.not_the_model(model)) {
     refuse(exchange, refusal->error, refusal->status);
@@ -62,14 +62,15 @@ void answer_embeddings(ChatService& service, const HttpRequest& request, HttpExc
   std::vector<engine::PooledText> pooled;
   bool normalize = true;
   service.run([&](engine::LLM& llm) {
-    const engine::EmbedOptions options = llm.default_pooling();
+    engine::EmbedOptions options = llm.default_pooling();
     normalize = options.normalize;
+    const auto prompts = prompts_for(llm, asked, std::exchange(options.prompt, ""));
     pooled = llm.embed(prompts, options);
   });
   Json data = Json::array();
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < pooled.size(); ++i) {
-    if (pooled[i].error) throw Failure(pooled[i].error->inside(cat("field \"input[", i, "]\"")));
+    if (pooled[i].error) throw Failure(pooled[i].error->inside(cat("field \"", asked.key, "[", i, "]\"")));
     if (const auto size = static_cast<std::int64_t>(pooled[i].values.size()); dimensions.value_or(0) > size) {
       throw body.wrong("dimensions", cat("at most ", size, ", as the model gives"));
     }

@@ -426,33 +426,6 @@ std::string_view openapi() {
         },
         "additionalProperties": true
       },
-      "EmbeddingRequest": {
-        "type": "object", "required": ["input"],
-        "properties": {
-          "model": {"type": ["string", "null"]},
-          "input": {
-            "anyOf": [
-              {"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1},
-              {
-                "type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2147483647},
-                "minItems": 1
-              },
-              {
-                "type": "array",
-                "items": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2147483647}},
-                "minItems": 1
-              }
-            ],
-            "description": "A text, token ids, or a list of either."
-          },
-          "encoding_format": {"anyOf": [{"type": "string", "enum": ["float", "base64"]}, {"type": "null"}]},
-          "dimensions": {
-            "type": ["integer", "null"], "minimum": 1, "description": "At most as many as the model gives."
-          },
-          "user": {}
-        },
-        "additionalProperties": false
-      },
       "EmbeddingList": {
         "type": "object", "required": ["object", "data", "model", "usage"],
         "properties": {

@@ -6,7 +6,8 @@
 namespace tern::server {
 
 std::string_view plain_openapi();
-std::string_view pool_openapi();  // of a server of many models
+std::string_view pooling_openapi();  // of whole texts
+std::string_view pool_openapi();     // of a server of many models
 
 namespace openai {
 std::string_view openapi();

@@ -35,8 +35,8 @@ std::string openapi_document(const std::string& version, std::string_view more) 
     keys.push_back(std::move(one));
   }
   out["security"] = std::move(keys);
-  for (const auto part : {plain_openapi(), openai::openapi(), anthropic::openapi(), responses::openapi(),
-                          ollama::openapi(), kserve::openapi(), llamacpp::openapi()}) {
+  for (const auto part : {plain_openapi(), pooling_openapi(), openai::openapi(), anthropic::openapi(),
+                          responses::openapi(), ollama::openapi(), kserve::openapi(), llamacpp::openapi()}) {
     join(out, io::parse_json(part, "openapi").value());
   }
   if (!more.empty()) join(out, io::parse_json(more, "openapi").value());

@@ -49,12 +49,16 @@ TEST(DeployPage, RequestsAreAnswered) {
   ASSERT_EQ(trained.status, 0) << trained.err;
   std::filesystem::copy(output + "/maths", output + "/style", std::filesystem::copy_options::recursive);
   Deployed server(model, {"--adapters", "maths=" + output + "/maths/checkpoint-4", "--enable_lora", "true"});
+  TinyModel classifier;
+  classifier.labels = 3;
+  write_tiny_model(scratch.path() / "classifier", classifier);
+  const Deployed labels(scratch.path() / "classifier", {});
   std::ifstream page(kSource / "docs/deploy.md");
-  const std::string port = std::to_string(server.port());
   int asked = 0;
   for (std::string line; std::getline(page, line);) {
     if (!line.starts_with("curl ")) continue;
-    line.replace(line.find("8000"), 4, port);
+    const bool words = line.find("8001") == std::string::npos;
+    line.replace(line.find(words ? "8000" : "8001"), 4, std::to_string((words ? server : labels).port()));
     if (const auto at = line.find("output/"); at != std::string::npos) line.replace(at, 6, output);
     const std::string log = (scratch.path() / "log").string();
     EXPECT_EQ(std::system((line + " --fail >" + log + " 2>&1").c_str()), 0) << line;

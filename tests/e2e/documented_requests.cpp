@@ -1,7 +1,7 @@
 // The curl commands by which vLLM's and ms-swift's pages ask a server, in their own forms: routes, flags, headers,
 // names of fields, quoting. What works there word for word works here.
 // https://docs.vllm.ai/en/latest/getting_started/quickstart, .../serving/openai_compatible_server,
-// .../models/pooling_models/scoring, .../features/lora, .../features/sleep_mode;
+// .../models/pooling_models/scoring, .../models/pooling_models/classify, .../features/lora, .../features/sleep_mode;
 // https://swift.readthedocs.io/en/latest/Instruction/Inference-and-deployment.html
 #include <gtest/gtest.h>
 
@@ -106,6 +106,34 @@ TEST_F(DocumentedRequests, OfMsSwiftThatNameAPicture) {
 "temperature": 0
 }')");
   EXPECT_NE(refused.find("fetches nothing"), std::string::npos) << refused;
+}
+
+TEST_F(DocumentedRequests, OfVllmsClassification) {
+  const Deployed server = serve("jason9693/Qwen2.5-1.5B-apeach", {.labels = 2});
+  const std::string head = R"(curl -v "http://127.0.0.1:8000/classify" \
+  -H "Content-Type: application/json" \
+  -d '{
+    "model": "jason9693/Qwen2.5-1.5B-apeach",
+    "input": )";
+  const std::string coffee = "\"Loved the new café—coffee was great.\"";
+  const Json several = answer(scratch_, server, head + "[\n      " + coffee + R"(,
+      "This update broke everything. Frustrating."
+    ]
+  }')");
+  EXPECT_EQ(several["object"], "list");
+  EXPECT_EQ(several["model"], "jason9693/Qwen2.5-1.5B-apeach");
+  ASSERT_EQ(several["data"].size(), 2U);
+  for (const Json& one : several["data"]) {
+    EXPECT_EQ(one["num_classes"], 2);
+    const double first = one["probs"][0].get<double>(), second = one["probs"][1].get<double>();
+    EXPECT_NEAR(first + second, 1.0, 1e-6);
+    EXPECT_EQ(one["label"], first > second ? "label 0" : "label 1");
+  }
+  EXPECT_EQ(several["usage"]["completion_tokens"], 0);
+  const Json single = answer(scratch_, server, head + coffee + "\n  }'");
+  ASSERT_EQ(single["data"].size(), 1U);
+  EXPECT_EQ(single["data"][0]["label"], several["data"][0]["label"]);
+  EXPECT_NEAR(single["data"][0]["probs"][0].get<double>(), several["data"][0]["probs"][0].get<double>(), 1e-5);
 }
 
 TEST_F(DocumentedRequests, OfVllmsScores) {

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "deployed.h"
 #include "tests/support/parsed_json.h"
 #include "tiny_training.h"
 
@@ -77,6 +78,14 @@ TEST_F(Tasks, AClassifierIsTrainedWithAnAdapterAndInfers) {
   EXPECT_EQ(found[0]["response"], "LABEL_1");
   EXPECT_EQ(found[1]["response"], "LABEL_0");
   EXPECT_NE(last_err_.find("acc"), std::string::npos) << last_err_;
+
+  {  // It is served as such, too.
+    const Deployed server("", {"--adapters", adapter, "--torch_dtype", "float32"});
+    for (const auto& [text, label] : {std::pair{"bbb0", "LABEL_1"}, std::pair{"aaa1", "LABEL_0"}}) {
+      const Json asked = {{"messages", {{{"role", "user"}, {"content", text}}}}, {"add_generation_prompt", true}};
+      EXPECT_EQ(json_of(server.post("/classify", asked.dump()))["data"][0]["label"], label) << text;
+    }
+  }
 
   // The head alone isn't the model's.
   const auto refused = run({"infer", "--model", path("model").string(), "--task_type", "seq_cls", "--num_labels", "2",

@@ -150,7 +150,7 @@ TEST(Encoders, AreNoLanguageModels) {
   ASSERT_FALSE(config.ok());
   EXPECT_NE(
       config.error().line().find("expected a language model, found an encoder, XLMRobertaModel; it answers in tern "
-                                 "infer with --task_type embedding, reranker or seq_cls alone"),
+                                 "infer and tern deploy with --task_type embedding, reranker or seq_cls alone"),
       std::string::npos)
       << config.error().line();
 }

@@ -122,6 +122,7 @@ TEST_F(WholeTexts, OneLabelRanksByItsSigmoid) {
   const Prompt prompt = rerank_prompt(llm->session().text->tokenizer, pair).value();
   const double logit = llm->classify(std::span(&prompt, 1)).front().values.at(0);
   EXPECT_NEAR(llm->rerank(std::span(&pair, 1)).front().values.at(0), 1.0 / (1.0 + std::exp(-logit)), 1e-6);
+  EXPECT_NEAR(llm->rerank(std::span(&pair, 1), false).front().values.at(0), logit, 1e-6);
 }
 
 TEST_F(WholeTexts, WhatAModelHasNoHeadForIsRefused) {

@@ -27,6 +27,8 @@ class TinyServer {
     server::ServerOptions server;
     engine::LLMOptions llm;
     std::int64_t max_positions = 100'000;  // that an answer can go on for long
+    int labels = 0;                        // a classification with so many; 0: a language model
+    std::string problem_type;              // of it
     bool log = false;
   };
   TinyServer() : TinyServer(Options{}) {}
@@ -35,8 +37,11 @@ class TinyServer {
     e2e::TinyModel model;
     model.max_positions = options.max_positions;
     model.verdicts = true;  // it can rerank
+    model.labels = options.labels;
     e2e::write_tiny_model(dir_ / "model", model);
     session::SessionOptions opening;
+    if (options.labels > 0) opening.label_head = models::LabelHead{options.labels, options.problem_type};
+    if (options.labels > 0) opening.heads = models::Heads::any;
     opening.model = (dir_ / "model").string();
     opening.runtime.backend_file = TERN_PLUGIN_DIR "/libtern_cpu.so";
     opening.runtime.num_threads = 1;
