@@ -8,6 +8,7 @@ as streams, wave after wave, its prefix cache on as ours; every prompt is its ow
 import argparse
 import json
 import random
+import statistics
 import time
 
 import numpy
@@ -15,6 +16,29 @@ import openvino
 import openvino_genai
 
 from openvino_peer import seconds
+
+
+def wave(pipe, prompts, new):
+    """How long they take, and after how long each has its first token, in seconds: all are given at once."""
+    config = openvino_genai.GenerationConfig()
+    config.max_new_tokens = config.min_new_tokens = new
+    config.ignore_eos = True
+    config.do_sample = False
+    begin = time.perf_counter()
+    handles = [pipe.add_request(i, openvino.Tensor(numpy.array([prompt], dtype=numpy.int64)), config)
+               for i, prompt in enumerate(prompts)]
+    first = {}
+    while pipe.has_non_finished_requests():
+        pipe.step()
+        for i, handle in enumerate(handles):
+            if i not in first and handle.can_read():
+                first[i] = time.perf_counter() - begin
+    took = time.perf_counter() - begin
+    for handle in handles:
+        answer = handle.read_all() if hasattr(handle, "read_all") else []
+        if any(len(output.generated_ids) != new for output in answer):
+            raise SystemExit(f"serve_peer: an answer of {len(answer[0].generated_ids)} tokens instead of {new}")
+    return took, list(first.values())
 
 
 def main():
@@ -44,10 +68,13 @@ def main():
         requests = max(4, 2 * streams)
         # It takes more than max_num_seqs at once where it is given them: a wave has as many prompts as there are streams.
         # All answers are of one length, so that a wave's end leaves no seat empty for long.
-        took = sum(seconds(pipe, prompts(streams), given.new) for _ in range(requests // streams))
+        waves = [wave(pipe, prompts(streams), given.new) for _ in range(requests // streams)]
+        took = sum(time_taken for time_taken, _ in waves)
+        first = statistics.median(after for _, times in waves for after in times)
         print(json.dumps({"streams": streams, "requests": requests, "seconds": round(took, 3),
                           "generated_per_second": round(requests * given.new / took, 1),
-                          "total_per_second": round(requests * (given.prompt + given.new) / took, 1)}), flush=True)
+                          "total_per_second": round(requests * (given.prompt + given.new) / took, 1),
+                          "first_token_ms": round(1000 * first, 1)}), flush=True)
 
 
 if __name__ == "__main__":
