@@ -1,7 +1,7 @@
 // Products of 8-bit activations by quantised weights: the compute kind int8 (ops/matmul_q.h).
 //
 // A row of x is held as whole numbers q of 7 bits and a sign beside one scale a block of 32. A weight's codes become
-// bytes without a sign in a panel, `offset` more than they are; a block's dot product is exact in int32, and begins at
+// bytes in a panel, `offset` more than they are; a block's dot product is exact in int32, and begins at
 // minus offset times the sum of q, which takes the offset out again. One fp32 FMA scales it, another adds the block's
 // minimum times the sum of x. Each output is one chain over the blocks, whatever the number of rows and threads.
 #pragma once
@@ -66,18 +66,25 @@ struct Int8Tile {
 };
 
 struct Int8Kernels {
+  int offset;  // of codes with a sign: 128 makes them bytes without one, 0 leaves them as they are
   // `groups` blocks of a row: q, the scales, and the sums of q of each half.
   void (*quantise)(const float* x, std::int64_t groups, std::int8_t* q, float* scales, std::int32_t* sums);
   void (*pack)(const Int8Source& from, const Int8Panel& to);
-  void (*multiply)(const Int8Tile& tile);
+  // Where codes have no more than four bits, and for all others.
+  void (*multiply_nibbles)(const Int8Tile& tile);
+  void (*multiply_bytes)(const Int8Tile& tile);
 };
 
 // How a packing is multiplied: what makes its codes bytes without a sign, and what it has beside them. Of int8 the
 // codes alone lie in rows: who has their scales puts them into the panel.
 struct Int8Packing {
-  int offset;
-  int parts;  // of a block of 32, with a scale each
+  int bits;    // of a code without a sign; 8: any
+  int offset;  // of nibbles: how much more they are than the codes
+  int parts;   // of a block of 32, with a scale each
   bool minima;
+
+  [[nodiscard]] bool is_nibbles() const { return bits <= 4; }
+  [[nodiscard]] int offset_for(const Int8Kernels& kernels) const { return is_nibbles() ? offset : kernels.offset; }
 };
 // None: it isn't multiplied so.
 [[nodiscard]] std::optional<Int8Packing> int8_packing(tern_packing packing);
@@ -85,6 +92,7 @@ struct Int8Packing {
 [[nodiscard]] const Int8Kernels* int8_kernels(Target target);
 
 // One table per file; null where the compiler's machine has no such target.
+[[nodiscard]] const Int8Kernels* int8_kernels_avx2();
 [[nodiscard]] const Int8Kernels* int8_kernels_avx512_vnni();
 
 }  // namespace tern::cpu

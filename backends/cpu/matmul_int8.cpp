@@ -133,7 +133,7 @@ void quantise(const KernelArgs& args, const TileIo& io, const Int8Kernels& kerne
 void pack(const TileIo& io, const Int8Kernels& kernels, const QuantisedRows& w, const Int8Packing& by,
           std::int64_t column, int n, std::int64_t groups, const Int8Panel& to) {
   const tern_packing packing = w.scheme.packing;
-  kernels.pack({packing, by.offset, w.planes[0] + column * w.row_bytes, w.row_bytes, n, groups}, to);
+  kernels.pack({packing, by.offset_for(kernels), w.planes[0] + column * w.row_bytes, w.row_bytes, n, groups}, to);
   if (packing != TERN_PACK_ROW_INT8) return;
   TensorView scales;
   scales.desc.dtype = w.scheme.scale_dtype;
@@ -144,8 +144,8 @@ void pack(const TileIo& io, const Int8Kernels& kernels, const QuantisedRows& w, 
 }
 
 // Rows [first, first + tile.rows) of x by one panel, whose columns begin at `column` of y.
-void multiply(const KernelArgs& args, const TileIo& io, const Int8Kernels& kernels, Int8Tile tile, std::int64_t first,
-              std::int64_t column, float* stored) {
+void multiply(const KernelArgs& args, const TileIo& io, void (*by_panel)(const Int8Tile&), Int8Tile tile,
+              std::int64_t first, std::int64_t column, float* stored) {
   const TensorView& y = args[TERN_MATMUL_Q_Y];
   const bool accumulate = args.accumulates(TERN_MATMUL_Q_Y);
   const auto place = [&](std::int64_t row) { return row * y.stride(0) + column * y.stride(1); };
@@ -153,13 +153,13 @@ void multiply(const KernelArgs& args, const TileIo& io, const Int8Kernels& kerne
     tile.accumulate = accumulate;
     tile.y = y.data<float>() + place(first);
     tile.ld = y.stride(0);
-    return kernels.multiply(tile);
+    return by_panel(tile);
   }
   tile.y = stored;
   tile.ld = kInt8Columns;
   for (std::int64_t end = first + tile.rows; first < end; first += tile.rows) {
     tile.rows = std::min(kStoredRows, end - first);
-    kernels.multiply(tile);
+    by_panel(tile);
     for (std::int64_t r = 0; r < tile.rows; ++r) {
       io.store(y, place(first + r), y.stride(1), tile.columns, accumulate, stored + r * kInt8Columns);
     }
@@ -176,7 +176,8 @@ void run(const KernelArgs& args) {
   const Int8Packing packing = *int8_packing(w.scheme.packing);
   const TileIo io(args);
   const Room room = room_of(args, rows, k);
-  quantise(args, io, kernels, packing.offset, room.x);
+  const auto by_panel = packing.is_nibbles() ? kernels.multiply_nibbles : kernels.multiply_bytes;
+  quantise(args, io, kernels, packing.offset_for(kernels), room.x);
   const std::int64_t at_once = std::max(kStoredRows, kRowBytes / std::max<std::int64_t>(k, 1));
   const std::int64_t panels = (columns + kInt8Columns - 1) / kInt8Columns;
   const std::int64_t worth = std::max<std::int64_t>(1, kParallelProducts / std::max<std::int64_t>(rows * k, 1));
@@ -198,7 +199,7 @@ void run(const KernelArgs& args) {
           if (from != added) std::copy_n(from, n, added);
           tile.bias = added;
         }
-        multiply(args, io, kernels, tile, first, column, room.stored(thread));
+        multiply(args, io, by_panel, tile, first, column, room.stored(thread));
       }
     }
   });
