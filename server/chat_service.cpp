@@ -271,7 +271,7 @@ void ChatService::ban(Asked& asked) const {
   bans.allowed = asked.sampling.allowed_token_ids;
   if (bans.words.empty() && bans.allowed.empty()) return;
   bans.end_tokens = end_token_ids_;
-  bans.vocab_size = llm_.session().model.config.vocab_size;
+  bans.vocab_size = vocab_size_;
   for (const std::int32_t id : bans.allowed) {
     if (id < bans.vocab_size) continue;
     throw Failure(data_error(R"(field "allowed_token_ids")", cat("token ids from 0 to ", bans.vocab_size - 1), cat(id),
@@ -409,21 +409,18 @@ Result<std::int64_t> ChatService::count_tokens(const ChatRequest& request) const
   return static_cast<std::int64_t>(ids->size());
 }
 
+// An error is handed over by value: an exception would be freed by whichever thread lets go of it last.
 void ChatService::run(const std::function<void(engine::LLM& llm)>& work) {
-  std::promise<void> done;
+  std::promise<Status> done;
   engine_.run([&](engine::LLM& llm) {
     try {
-      work(llm);
-      done.set_value();
-    } catch (...) {
+      done.set_value(catching([&] { return work(llm), Unit{}; }));
+    } catch (...) {  // no memory
       done.set_exception(std::current_exception());
     }
   });
-  try {
-    done.get_future().get();
-  } catch (const Failure& failure) {
-    throw Failure(told(failure.error()));
-  }
+  const Status ended = done.get_future().get();
+  if (!ended) throw Failure(told(ended.error()));
 }
 
 Error ChatService::told(Error error) const {
