@@ -218,7 +218,7 @@ TEST_F(Hostile, NothingIsSmuggled) {
       head + chunked + "\r\n1\r\nab\r\n0\r\n\r\n",
       "GET /health HTTP/1.1\r\nHost: t\r\nHost: u\r\n\r\n",
       "GET /health HTTP/1.1\nHost: t\n\n",
-      std::string("GET /hea\0lth HTTP/1.1\r\nHost: t\r\n\r\n", 39),
+      std::string("GET /hea") + '\0' + "lth HTTP/1.1\r\nHost: t\r\n\r\n",
       "GET /health HTTP/1.1\r\nHost: t\r\nX: a\rb\r\n\r\n",
   };
   survives([&] {

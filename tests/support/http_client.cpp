@@ -13,6 +13,15 @@
 #include <utility>
 
 namespace tern::test {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kPatience = 60'000;  // ms: what a sanitizer watches takes many times as long
+#else
+constexpr int kPatience = 10'000;
+#endif
+
+}  // namespace
 
 HttpClient::HttpClient(std::uint16_t port, const std::string& host, int receive_buffer) {
   addrinfo hints{};
@@ -54,7 +63,7 @@ bool HttpClient::send(std::string_view bytes) const {
 
 bool HttpClient::more() {
   pollfd waiting{descriptor_, POLLIN, 0};
-  if (descriptor_ < 0 || poll(&waiting, 1, 10'000) <= 0) {
+  if (descriptor_ < 0 || poll(&waiting, 1, kPatience) <= 0) {
     timed_out_ = true;
     return false;
   }
