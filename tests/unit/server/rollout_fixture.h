@@ -81,9 +81,9 @@ class Rollout {
   }
   // What it answers greedily to three prompts.
   [[nodiscard]] std::string greedy() const {
-    return json("/generate/", R"({"prompts": ["Hello", "1+2=", "zz"], "temperature": 0, "max_tokens": 24})")
-        .find("completion_ids")
-        ->dump();
+    const Json answer =
+        json("/generate/", R"({"prompts": ["Hello", "1+2=", "zz"], "temperature": 0, "max_tokens": 24})");
+    return answer["completion_ids"].dump();
   }
   [[nodiscard]] std::string version() const {
     return io::parse_json(get("/weight_info").body, "answer").value()["weight_version"].text();
