@@ -77,12 +77,12 @@ void make_lion(CaseBuilder& b) {
            {0.01 + 0.01 * b.random().uniform(), 0.998, 0.9, 0.1, 0.99, 0.01, 0.5 + b.random().uniform()});
 }
 
-// Matrices, a vector and a stack of matrices; with factors, with momentum too, and a matrix without factors. Where rows or
-// columns differ much in size the factors do.
+// Matrices, a vector and a stack of matrices; with factors, with momentum too, and a matrix without factors. Where rows
+// or columns differ much in size the factors do.
 void make_adafactor(CaseBuilder& b) {
   const Variant& v = b.variant();
-  static const std::array<Shape, 6> kShapes = {
-      Shape{48, 64}, Shape{7, 1031}, Shape{2100}, Shape{3, 20, 9}, Shape{1, 1}, Shape{300, 517}};
+  static const std::array<Shape, 6> kShapes = {Shape{48, 64},   Shape{7, 1031}, Shape{2100},
+                                               Shape{3, 20, 9}, Shape{1, 1},    Shape{300, 517}};
   const Shape& shape = kShapes[static_cast<std::size_t>(v.size)];
   std::vector<double> grad(static_cast<std::size_t>(elements_of(shape)));
   for (std::size_t i = 0; i < grad.size(); ++i) {

@@ -172,7 +172,7 @@ constexpr std::uint32_t kUsual = kDtypes | kLayouts | kDynamic | kSpecials | kRo
 constexpr Recipe kRecipes[] = {
     {TERN_OP_MATMUL, kProducts.size(), 8, kUsual | kAccumulates | kPacks | kReduces, make_matmul},
     {TERN_OP_MATMUL_Q, kQuantised.size(), kMatmulQKinds*(kPackings.size() + 1),
-     kUsual | kAccumulates | kPacks | kReduces, make_matmul_q},
+     kUsual | kAccumulates | kPacks | kReduces, make_matmul_q, static_cast<int>(kMatmulQKinds)},
     {TERN_OP_DEQUANTIZE, kQuantised.size(), kPackings.size(), kDtypes | kLayouts, make_dequantize},
     {TERN_OP_EMBEDDING, kQuantised.size(), 1 + kPackings.size(),
      kDtypes | kLayouts | kDynamic | kMixed | kRows | kSpecials, make_embedding},

@@ -105,7 +105,7 @@ std::vector<Variant> variants_of(const Recipe& recipe) {
     for (tern_dtype dtype : dtypes) {
       if (dtype == TERN_F16) continue;
       variant.in = variant.out = dtype;
-      for (int option = 0; option < std::min(recipe.options, 3); ++option) {
+      for (int option = 0; option < std::min(recipe.options, recipe.varied); ++option) {
         variant.option = option;
         out.push_back(variant);
       }

@@ -30,6 +30,7 @@ struct Recipe {
   int options;
   std::uint32_t features;
   void (*make)(CaseBuilder& builder);
+  int varied = 3;  // options, the first ones, that are tried with every feature
 };
 
 [[nodiscard]] std::span<const Recipe> recipes();

@@ -448,7 +448,6 @@ void LLMEngine::prepare_next() {
 }
 
 std::span<RequestOutput> LLMEngine::step() {
-  const auto began = std::chrono::steady_clock::now();
   const accel::TraceStep traced(trace_, ++steps_);
   num_outputs_ = 0;
   end_aborted();
@@ -460,7 +459,8 @@ std::span<RequestOutput> LLMEngine::step() {
   copy_states();
   seat_found_blocks(batch);
   fill_adapter_slots();
-  const std::int64_t beside = prompt_tokens_beside_answers(batch);
+  const std::int64_t beside = prompt_tokens_beside_answers(batch), limit = scheduler_.prompt_limit();
+  const auto began = std::chrono::steady_clock::now();
   begin(batch);
   runner_->launch(batch, scheduler_.was_prepared());
   prepare_next();
@@ -471,7 +471,7 @@ std::span<RequestOutput> LLMEngine::step() {
     decodings_.erase(sequence->id);
   }
   swap_blocks();
-  prompt_budget_.learn(beside, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  prompt_budget_.learn(beside, limit, std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
   scheduler_.limit_prompts(prompt_budget_.tokens());
   return {outputs_.data(), num_outputs_};
 }

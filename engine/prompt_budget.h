@@ -16,14 +16,16 @@ class PromptBudget {
   PromptBudget(double target, std::int64_t most) : target_(target), most_(most), tokens_(most) {}
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
 
-  // A step with answers and `prompt` tokens of prompts took `seconds`.
-  void learn(std::int64_t prompt, double seconds) {
+  // A step with answers and `prompt` tokens of prompts, of which it could have had `limit`, took `seconds`. It may have
+  // been prepared before tokens() became what it is.
+  void learn(std::int64_t prompt, std::int64_t limit, double seconds) {
     if (target_ <= 0 || prompt == 0 || seconds <= 0) return;
     constexpr double kGrowth = 1.25;  // a step at most: one that was fast by chance isn't taken for all
     const double factor = std::min(target_ / seconds, kGrowth);
-    if (factor > 1 && prompt < tokens_) return;  // there were no more
-    const auto next = static_cast<std::int64_t>(static_cast<double>(std::min(prompt, tokens_)) * factor);
-    tokens_ = std::clamp(next, std::min(kLeast, most_), most_);
+    if (factor > 1 && prompt < limit) return;  // there were no more
+    const auto next = static_cast<std::int64_t>(static_cast<double>(prompt) * factor);
+    tokens_ =
+        std::clamp(factor > 1 ? std::max(tokens_, next) : std::min(tokens_, next), std::min(kLeast, most_), most_);
   }
 
  private:

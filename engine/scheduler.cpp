@@ -11,6 +11,11 @@
 namespace tern::engine {
 namespace {
 
+// Whether a step behind the first `computed` of `length` tokens computes the last one of an answer so far.
+bool goes_on(const Sequence& sequence, std::int64_t computed, std::int64_t length) {
+  return length > sequence.prompt_length && length - computed <= 1;
+}
+
 bool goes_before(const Sequence& a, const Sequence& b) {
   return std::pair(a.priority, a.arrival) < std::pair(b.priority, b.arrival);
 }
@@ -169,9 +174,9 @@ std::int64_t prompt_tokens_beside_answers(const Batch& batch) {
   std::int64_t of_prompts = 0;
   bool answers = false;
   for (const ScheduledSequence& part : batch) {
-    const bool of_prompt = part.sequence->length() - part.begin > 1;
-    answers = answers || !of_prompt;
-    if (of_prompt) of_prompts += part.count;
+    const Sequence& sequence = *part.sequence;
+    answers = answers || goes_on(sequence, part.begin, sequence.length());
+    if (sequence.length() - part.begin > 1) of_prompts += part.count;
   }
   return answers ? of_prompts : 0;
 }
@@ -185,9 +190,11 @@ const Batch& Scheduler::schedule() {
   if (was_prepared_) {
     batch_.swap(prepared_.batch);
     prepared_.batch.clear();
+    batch_limit_ = prepared_limit_;
   } else {
     drop_prepared();
     schedule_anew();
+    batch_limit_ = prompt_tokens_;
   }
   keep_given_out();
   return batch_;
@@ -195,8 +202,9 @@ const Batch& Scheduler::schedule() {
 
 void Scheduler::schedule_anew() {
   batch_.clear();
-  const bool answers = std::any_of(running_.begin(), running_.end(),
-                                   [](const auto& sequence) { return sequence->length() - sequence->computed <= 1; });
+  const bool answers = std::any_of(running_.begin(), running_.end(), [](const auto& sequence) {
+    return goes_on(*sequence, sequence->computed, sequence->length());
+  });
   StepRoom room(options_.max_num_batched_tokens, answers ? prompt_tokens_ : options_.max_num_batched_tokens);
   const std::int64_t preempted_before = preemptions_;
   const auto count_of = [&](const Sequence& sequence) {
@@ -417,8 +425,9 @@ const Batch* Scheduler::prepare() {
   drop_prepared();
   if (std::any_of(batch_.begin(), batch_.end(), [](const auto& part) { return part.drafts > 0; })) return nullptr;
   assume();
-  const bool answers = std::any_of(prepared_.assumed.begin(), prepared_.assumed.end(),
-                                   [](const Assumed& after) { return after.length - after.computed <= 1; });
+  const bool answers = std::any_of(prepared_.assumed.begin(), prepared_.assumed.end(), [](const Assumed& after) {
+    return goes_on(*after.sequence, after.computed, after.length);
+  });
   StepRoom room(options_.max_num_batched_tokens, answers ? prompt_tokens_ : options_.max_num_batched_tokens);
   for (std::size_t i = 0; i < running_.size() && room.any(); ++i) {
     Sequence& sequence = *running_[i];
@@ -435,6 +444,7 @@ const Batch* Scheduler::prepare() {
     prepared_.batch.push_back({&sequence, after.computed, count, after.computed + count == after.length});
   }
   prepared_.budget = room.for_others();
+  prepared_limit_ = prompt_tokens_;
   if (prepared_.budget > 0 && can_admit()) drop_prepared();
   return prepared_.batch.empty() ? nullptr : &prepared_.batch;
 }

@@ -89,8 +89,10 @@ class Scheduler {
   void reset_prefix_cache();
 
   // Tokens of prompts that a step may compute where somebody's answer goes on in it; else, and at first, as many as fit
-  // a step. What must be computed in one step is, if it's the first of them.
+  // a step. An image that must be computed in one step is, if it's the first of them. What is prepared already stays.
   void limit_prompts(std::int64_t tokens) { prompt_tokens_ = tokens; }
+  // The limit that the batch was made under.
+  [[nodiscard]] std::int64_t prompt_limit() const { return batch_limit_; }
 
   [[nodiscard]] AdapterSlots& adapters() { return adapters_; }
   [[nodiscard]] const AdapterSlots& adapters() const { return adapters_; }
@@ -160,6 +162,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Sequence>> running_;  // in this order too
   std::vector<std::int32_t> free_seats_;            // taken from the end
   std::int64_t prompt_tokens_;
+  std::int64_t batch_limit_ = 0, prepared_limit_ = 0;
   Batch batch_;
   Prepared prepared_;
   bool was_prepared_ = false;

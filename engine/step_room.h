@@ -18,8 +18,9 @@ class StepRoom {
                                      std::int64_t known) const {
     if (known - computed <= 1) return part_of(sequence, computed, length, tokens_);
     const std::int64_t count = part_of(sequence, computed, length, std::min(tokens_, prompts_));
+    if (count > 0 || prompts_ < most_prompts_) return count;
     // What must be computed in one step may be more than that.
-    return count == 0 && prompts_ == most_prompts_ ? part_of(sequence, computed, length, tokens_) : count;
+    return part_of(sequence, computed, length, std::min(tokens_, sequence.images.span_at(computed).end - computed));
   }
   void give(std::int64_t count, bool of_prompt) {
     tokens_ -= count;

@@ -49,7 +49,8 @@ struct Numerics {
   // Few rows by quantised weights multiply as TERN_COMPUTE_X15 where the device is best so. A row's bits then depend on
   // how many there are.
   bool x15 = false;
-  // Rows by quantised weights multiply as TERN_COMPUTE_INT8 where the device can: more than four, or all without x15.
+  // Rows by quantised weights multiply as TERN_COMPUTE_INT8 where the device can: more than four, as far as it's faster
+  // so, or all without x15.
   bool int8 = false;
 };
 

@@ -87,9 +87,14 @@ tern_compute compute_of(Context& context, Value x, Value w, tern_compute compute
   const auto can = [&](tern_compute in) {
     return multiplies_in(in, context.device(), rows.dtype, rows.shape[0], context.graph().desc(w));
   };
-  const bool int8 = build.int8 && (!build.x15 || rows.shape[0] > kMostExactRows);
+  const tern_device_info& device = context.device().info();
+  // As few as x15 is for are multiplied as fast in bytes as anything is, and many where the device is faster so.
+  const bool pays =
+      rows.shape[0] <= device.x15_rows || device.matmul_rate[TERN_COMPUTE_INT8] > device.matmul_rate[compute];
+  const bool int8 = build.int8 && device.matmul_rate[TERN_COMPUTE_INT8] > 0 &&
+                    (!build.x15 || (pays && rows.shape[0] > kMostExactRows));
   if (int8 && can(TERN_COMPUTE_INT8)) return TERN_COMPUTE_INT8;
-  if (!build.x15 || rows.shape[0] > context.device().info().x15_rows) return compute;
+  if (!build.x15 || rows.shape[0] > device.x15_rows) return compute;
   return can(TERN_COMPUTE_X15) ? tern_compute{TERN_COMPUTE_X15} : tern_compute{TERN_COMPUTE_F32};
 }
 

@@ -204,21 +204,20 @@ namespace {
 
 constexpr std::int64_t kManyRows = 64;  // more than x15 is for
 
-// The run asks for something that its device or its model may have no use for.
-void tell_int8(const Session& session) {
+void require_int8(const Session& session) {
   if (!session.numerics.int8) return;
   const tern_device_info& device = session.model.store->device()->info();
   if (device.matmul_rate[TERN_COMPUTE_INT8] <= 0) {
-    log_warn(cat("--dynamic_quantization int8 changes nothing: ", device.name, " has no products of bytes"));
-  } else if (!multiplies_some_in(TERN_COMPUTE_INT8, session.model, kManyRows)) {
-    log_warn(cat(
-        "--dynamic_quantization int8 changes nothing: no weights of the model are whole numbers beside scales that ",
-        device.name, " multiplies by bytes, as most of GGUF's types are"));
-  } else {
-    log_info(
-        "steps of more than 4 tokens round activations to 8 bits in blocks of 32 where they multiply quantised "
-        "weights");
+    throw Failure(usage_error(cat("--dynamic_quantization is int8, and ", device.name, " has no products of bytes"),
+                              "leave it out"));
   }
+  if (!multiplies_some_in(TERN_COMPUTE_INT8, session.model, kManyRows)) {
+    throw Failure(
+        usage_error(cat("--dynamic_quantization is int8, and no weights of the model are whole numbers beside ",
+                        "scales that ", device.name, " multiplies by bytes, as most of GGUF's types are"),
+                    "leave it out, or take a GGUF file of the model"));
+  }
+  log_info("where many rows multiply quantised weights, activations are rounded to 8 bits in blocks of 32");
 }
 
 Status load_onto(Session& session, const accel::DevicePtr& device, const char* called,
@@ -229,7 +228,7 @@ Status load_onto(Session& session, const accel::DevicePtr& device, const char* c
     in_dtype.quantise = session.quantise;
     session.model = models::load_model(session.model.config, session.source, device, in_dtype).value();
     for (const std::string& note : session.model.notes) log_info(note);
-    tell_int8(session);
+    require_int8(session);
     log_info(cat(called, ": ", session.path.string(), ", ", session.model.config.architecture, ", ",
                  fixed(static_cast<double>(session.model.config.num_parameters()) / 1e6, 1),
                  "M parameters, torch_dtype ", dtype_info(session.model.dtype).torch, ", products in ",

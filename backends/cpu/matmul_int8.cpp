@@ -14,6 +14,7 @@ namespace tern::cpu {
 namespace {
 
 constexpr std::int64_t kParallelProducts = 65536;  // that are worth another thread
+constexpr std::int64_t kPackingRows = 7;           // of x: what packing a panel takes the time of
 constexpr std::int64_t kRowBytes = 384 << 10;      // of q that are multiplied by one panel after the other
 constexpr std::int64_t kStoredRows = 48;           // whose sums a thread holds, where y isn't plain fp32
 
@@ -180,7 +181,8 @@ void run(const KernelArgs& args) {
   quantise(args, io, kernels, packing.offset_for(kernels), room.x);
   const std::int64_t at_once = std::max(kStoredRows, kRowBytes / std::max<std::int64_t>(k, 1));
   const std::int64_t panels = (columns + kInt8Columns - 1) / kInt8Columns;
-  const std::int64_t worth = std::max<std::int64_t>(1, kParallelProducts / std::max<std::int64_t>(rows * k, 1));
+  const std::int64_t products = (rows + kPackingRows) * std::max<std::int64_t>(k, 1) * kInt8Columns;
+  const std::int64_t worth = std::max<std::int64_t>(1, kParallelProducts / products);
   args.pool->parallel_for(panels, worth, [&](std::int64_t begin, std::int64_t end, int thread) {
     alignas(64) float added[kInt8Columns] = {};
     const Int8Panel panel = room.panel(thread);

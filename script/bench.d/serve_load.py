@@ -68,7 +68,8 @@ def main():
     def long_prompts():
         while not over.is_set():
             times, _, _ = ask(where.hostname, where.port, request(given.model[0], drawn(given.beside), 1))
-            long_first.append(times[0] if times else 0)
+            if times:
+                long_first.append(times[0])
 
     def client():
         while True:
@@ -97,6 +98,8 @@ def main():
     took = time.perf_counter() - begin
     if len(results) < total:
         raise SystemExit(f"serve_load: {total - len(results)} of {total} requests were not answered")
+    if given.beside and not long_first:
+        raise SystemExit("serve_load: no long prompt had its first token before the others ended; give them more --new")
     generated = sum(usage["completion_tokens"] for _, usage, _ in results)
     first = [times[0] for times, _, _ in results if times]
     gaps = sorted(b - a for times, _, _ in results for a, b in zip(times, times[1:]))

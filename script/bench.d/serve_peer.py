@@ -35,9 +35,9 @@ def wave(pipe, prompts, new):
                 first[i] = time.perf_counter() - begin
     took = time.perf_counter() - begin
     for handle in handles:
-        answer = handle.read_all() if hasattr(handle, "read_all") else []
-        if any(len(output.generated_ids) != new for output in answer):
-            raise SystemExit(f"serve_peer: an answer of {len(answer[0].generated_ids)} tokens instead of {new}")
+        answer = handle.read_all()
+        if len(answer) != 1 or len(answer[0].generated_ids) != new:
+            raise SystemExit(f"serve_peer: answers of {[len(output.generated_ids) for output in answer]} tokens instead of {new}")
     return took, list(first.values())
 
 

@@ -43,12 +43,14 @@ Tensor sliced(const Tensor& from, int dim, std::int64_t begin, std::int64_t end)
   return out;
 }
 
-// Where two parts of unequal size meet. Quantised weights are cut at borders of their groups alone, which x15 needs.
+// Where two parts of unequal size meet. Quantised weights are cut at borders of their groups alone, which x15 and int8
+// need.
 std::int64_t middle_of(const Case& c, std::int64_t size) {
   const std::int64_t middle = (size + 2) / 3;
-  const bool x15 =
-      c.op == TERN_OP_MATMUL_Q && ops::unpack_attrs<tern_matmul_q_attrs>(c.attrs).compute == TERN_COMPUTE_X15;
-  return x15 ? std::min(size, (middle + 31) / 32 * 32) : middle;
+  if (c.op != TERN_OP_MATMUL_Q) return middle;
+  const tern_compute compute = ops::unpack_attrs<tern_matmul_q_attrs>(c.attrs).compute;
+  const bool whole = compute == TERN_COMPUTE_X15 || compute == TERN_COMPUTE_INT8;
+  return whole ? std::min(size, (middle + 31) / 32 * 32) : middle;
 }
 
 // One op's case, whole and cut.

@@ -43,7 +43,7 @@ class Fuzzer : private SwapStore {
       go_on_ = false;
       for (const auto& [id, sequence] : arrivals_) {
         if (sequence->seat > 0) ran.insert(id);
-        go_on_ = go_on_ || (sequence->seat > 0 && sequence->length() - sequence->computed <= 1);
+        go_on_ |= sequence->seat > 0 && sequence->generated() > 0 && sequence->length() - sequence->computed <= 1;
       }
       const Batch& batch = scheduler_.schedule();
       steps.push_back({});

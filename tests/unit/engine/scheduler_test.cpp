@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/philox.h"
 #include "engine/prompt_budget.h"
@@ -67,33 +68,49 @@ TEST(Scheduler, FewTokensOfPromptsBesideAnswersWhereThatIsAsked) {
   alone.limit_prompts(24);
   alone.add(prompt(3, 90));
   EXPECT_EQ(alone.schedule()[0].count, 90) << "nobody waits for a token";
+  // Nor does anybody where of a prompt one token is left.
+  Scheduler two({4, 100}, cache);
+  two.limit_prompts(24);
+  two.add(prompt(4, 101));
+  two.add(prompt(5, 60));
+  carry_out(two.schedule(), 20);
+  const Batch& last = two.schedule();
+  ASSERT_EQ(last.size(), 2U);
+  EXPECT_EQ(last[1].count, 60);
 }
 
-// A step takes 2 ms, half a millisecond for each answer's token and a quarter for each of a prompt.
+// A step takes 2 ms, half a millisecond for each answer's token and a quarter for each of a prompt. Where steps are
+// prepared while the one before is computed, what is learned comes a step later.
 TEST(PromptBudget, FindsWhatTheTargetLeavesForPrompts) {
-  const auto after = [](double target, std::int64_t answers) {
+  const auto after = [](double target, std::int64_t answers, bool prepared, int steps = 60) {
     PromptBudget budget(target, 512);
     double took = 0;
-    for (int step = 0; step < 40; ++step) {
-      took = 2e-3 + 5e-4 * static_cast<double>(answers) + 2.5e-4 * static_cast<double>(budget.tokens());
-      budget.learn(budget.tokens(), took);
+    std::int64_t before = budget.tokens();
+    for (int step = 0; step < steps; ++step) {
+      const std::int64_t limit = prepared ? std::exchange(before, budget.tokens()) : budget.tokens();
+      took = 2e-3 + 5e-4 * static_cast<double>(answers) + 2.5e-4 * static_cast<double>(limit);
+      budget.learn(limit, limit, took);
     }
     return std::pair(budget.tokens(), took);
   };
-  EXPECT_NEAR(after(20e-3, 8).second, 20e-3, 5e-4);
-  EXPECT_NEAR(static_cast<double>(after(20e-3, 8).first), 56, 2);
-  EXPECT_EQ(after(1.0, 8).first, 512);
-  EXPECT_EQ(after(1e-3, 8).first, PromptBudget::kLeast) << "prompts starve";
+  for (const bool prepared : {false, true}) {
+    EXPECT_NEAR(after(20e-3, 8, prepared).second, 20e-3, 1e-3);
+    EXPECT_NEAR(static_cast<double>(after(20e-3, 8, prepared).first), 56, 4);
+    EXPECT_EQ(after(1.0, 8, prepared).first, 512);
+    EXPECT_EQ(after(1e-3, 8, prepared).first, PromptBudget::kLeast) << "prompts starve";
+  }
+  EXPECT_EQ(after(20e-3, 8, false, 1).first, after(20e-3, 8, true, 2).first) << "one long step counts once";
   PromptBudget none(0, 512);
-  none.learn(512, 100);
+  none.learn(512, 512, 100);
   EXPECT_EQ(none.tokens(), 512);
   PromptBudget few(20e-3, 512);
-  few.learn(512, 0.1);
+  few.learn(512, 512, 0.1);
   const std::int64_t found = few.tokens();
-  few.learn(3, 1e-3);
-  EXPECT_EQ(few.tokens(), found) << "what a step without prompts takes says nothing of more of them";
-  few.learn(found, 1e-3);
+  few.learn(3, found, 1e-3);
+  EXPECT_EQ(few.tokens(), found) << "what a step with few tokens takes says nothing of more of them";
+  few.learn(found, found, 1e-3);
   EXPECT_LE(few.tokens(), found * 5 / 4);
+  EXPECT_GT(few.tokens(), found);
 }
 
 TEST(Scheduler, ComputesALongPromptInChunksAndDrawsAfterTheLast) {
