@@ -202,9 +202,8 @@ const Batch& Scheduler::schedule() {
 
 void Scheduler::schedule_anew() {
   batch_.clear();
-  const bool answers = std::any_of(running_.begin(), running_.end(), [](const auto& sequence) {
-    return goes_on(*sequence, sequence->computed, sequence->length());
-  });
+  const bool answers = std::any_of(running_.begin(), running_.end(),
+                                   [](const auto& s) { return goes_on(*s, s->computed, s->length()); });
   StepRoom room(options_.max_num_batched_tokens, answers ? prompt_tokens_ : options_.max_num_batched_tokens);
   const std::int64_t preempted_before = preemptions_;
   const auto count_of = [&](const Sequence& sequence) {

@@ -6,6 +6,7 @@
 #include "backends/cpu/int8.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/planes.h"
+#include "backends/cpu/quantised.h"
 #include "backends/cpu/walk.h"
 #include "base/dtype.h"
 #include "base/strings.h"
@@ -74,10 +75,7 @@ Room room_of(const KernelArgs& args, std::int64_t rows, std::int64_t k) {
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& attrs = desc.attrs<tern_matmul_q_attrs>();
-  const auto& x = desc.arg(TERN_MATMUL_Q_X);
   const auto& w = desc.arg(TERN_MATMUL_Q_W);
-  const auto& bias = desc.arg(TERN_MATMUL_Q_BIAS);
-  const auto& y = desc.arg(TERN_MATMUL_Q_Y);
   const auto refuse = [&](std::string text) {
     reason = std::move(text);
     return false;
@@ -91,15 +89,8 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   if (w.scheme.packing == TERN_PACK_ROW_INT8 && w.scheme.group_cols != w.shape[1])
     return refuse("int8 takes a weight of int8 with one scale for a row");
   if (packing_block(w.scheme.packing).elements == 0 && !reads_planes(w.scheme, w.shape[1], reason)) return false;
-  if (!Check(desc, reason).floats({TERN_MATMUL_Q_X, TERN_MATMUL_Q_BIAS, TERN_MATMUL_Q_Y}).ok()) return false;
-  const std::int64_t k = w.shape[1];
-  if (k % std::max<std::int64_t>(packing_block(w.scheme.packing).elements, kInt8Block) != 0)
-    return refuse(cat("w has rows of ", k, " elements, which is no whole number of blocks"));
-  if (x.rank != 2 || y.rank != 2 || x.shape[0] != y.shape[0] || x.shape[1] != k || y.shape[1] != w.shape[0] ||
-      (bias.rank != 0 && (bias.rank != 1 || bias.shape[0] != w.shape[0]))) {
-    return refuse("the shapes of x, w, bias and y do not fit each other");
-  }
-  return true;
+  if (w.shape[1] % kInt8Block != 0) return refuse(cat("w has rows of ", w.shape[1], " elements, no multiple of 32"));
+  return fits_forward(desc, reason);
 }
 
 std::uint64_t workspace(const PlanDesc& desc) {
@@ -136,11 +127,8 @@ void pack(const TileIo& io, const Int8Kernels& kernels, const QuantisedRows& w, 
   const tern_packing packing = w.scheme.packing;
   kernels.pack({packing, by.offset_for(kernels), w.planes[0] + column * w.row_bytes, w.row_bytes, n, groups}, to);
   if (packing != TERN_PACK_ROW_INT8) return;
-  TensorView scales;
-  scales.desc.dtype = w.scheme.scale_dtype;
-  scales.planes[0] = const_cast<std::uint8_t*>(w.planes[1]);
   float buffer[kInt8Columns];
-  const float* of_rows = io.load(scales, column, 1, n, buffer);
+  const float* of_rows = row_scales(io, w, column, n, buffer);
   for (std::int64_t g = 0; g < groups; ++g) std::copy_n(of_rows, n, to.scales + g * kInt8Columns);
 }
 

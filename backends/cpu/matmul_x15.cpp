@@ -5,6 +5,7 @@
 #include "backends/cpu/check.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/planes.h"
+#include "backends/cpu/quantised.h"
 #include "backends/cpu/walk.h"
 #include "backends/cpu/x15.h"
 #include "base/dtype.h"
@@ -103,10 +104,7 @@ Rows rows_at(const KernelArgs& args, std::int64_t rows, std::int64_t k) {
 
 bool supports(const PlanDesc& desc, std::string& reason) {
   const auto& attrs = desc.attrs<tern_matmul_q_attrs>();
-  const auto& x = desc.arg(TERN_MATMUL_Q_X);
   const auto& w = desc.arg(TERN_MATMUL_Q_W);
-  const auto& bias = desc.arg(TERN_MATMUL_Q_BIAS);
-  const auto& y = desc.arg(TERN_MATMUL_Q_Y);
   const auto refuse = [&](std::string text) {
     reason = std::move(text);
     return false;
@@ -118,15 +116,7 @@ bool supports(const PlanDesc& desc, std::string& reason) {
   if (packing_block(w.scheme.packing).elements == 0 && !reads_planes(w.scheme, w.shape[1], reason)) return false;
   if (w.scheme.packing == TERN_PACK_ROW_INT8 && w.scheme.group_cols != w.shape[1])
     return refuse("x15 takes int8 with one scale for a row");
-  if (!Check(desc, reason).floats({TERN_MATMUL_Q_X, TERN_MATMUL_Q_BIAS, TERN_MATMUL_Q_Y}).ok()) return false;
-  const std::int64_t k = w.shape[1];
-  if (k % std::max(packing_block(w.scheme.packing).elements, 1) != 0)
-    return refuse(cat("w has rows of ", k, " elements, which is no whole number of blocks"));
-  if (x.rank != 2 || y.rank != 2 || x.shape[0] != y.shape[0] || x.shape[1] != k || y.shape[1] != w.shape[0] ||
-      (bias.rank != 0 && (bias.rank != 1 || bias.shape[0] != w.shape[0]))) {
-    return refuse("the shapes of x, w, bias and y do not fit each other");
-  }
-  return true;
+  return fits_forward(desc, reason);
 }
 
 std::uint64_t workspace(const PlanDesc& desc) {
@@ -207,16 +197,6 @@ void multiply(const QuantisedRows& w, Target target, const Rows& given, std::int
   }
 }
 
-// Scales of columns that are left out of the sums: those of int8.
-const float* column_scales(const TileIo& io, const QuantisedRows& w, std::int64_t first, std::int64_t n,
-                           float* buffer) {
-  if (w.scheme.packing != TERN_PACK_ROW_INT8) return nullptr;
-  TensorView scales;
-  scales.desc.dtype = w.scheme.scale_dtype;
-  scales.planes[0] = const_cast<std::uint8_t*>(w.planes[1]);
-  return io.load(scales, first, 1, n, buffer);
-}
-
 void run(const KernelArgs& args) {
   const TensorView &x = args[TERN_MATMUL_Q_X], &bias = args[TERN_MATMUL_Q_BIAS];
   const QuantisedRows w = quantised_rows(args[TERN_MATMUL_Q_W]);
@@ -240,7 +220,8 @@ void run(const KernelArgs& args) {
       const std::int64_t n = std::min({kColumns, end * together - first, columns - first});
       const float* added =
           bias.present() ? io.load(bias, first * bias.stride(0), bias.stride(0), n, added_buffer.data()) : nullptr;
-      const float* scales = column_scales(io, w, first, n, scale_buffer.data());
+      const float* scales = w.scheme.packing == TERN_PACK_ROW_INT8 ? row_scales(io, w, first, n, scale_buffer.data())
+                                                                   : nullptr;  // those that are left out of the sums
       for (std::int64_t row = 0; row < rows; row += kRowsAtOnce) {
         if (k > 0) {
           multiply(w, args.target, given, row, first, n, sums);

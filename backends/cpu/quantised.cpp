@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/planes.h"
+#include "backends/cpu/check.h"
 #include "backends/cpu/x15.h"
 #include "base/strings.h"
 
@@ -71,6 +71,31 @@ const float* row_tile(const TileIo& io, const TensorView& view, std::int64_t row
     RowExpander(target, rows).expand(row, first, n, buffer);
   }
   return buffer;
+}
+
+bool fits_forward(const PlanDesc& desc, std::string& reason) {
+  const auto& x = desc.arg(TERN_MATMUL_Q_X);
+  const auto& w = desc.arg(TERN_MATMUL_Q_W);
+  const auto& bias = desc.arg(TERN_MATMUL_Q_BIAS);
+  const auto& y = desc.arg(TERN_MATMUL_Q_Y);
+  if (!Check(desc, reason).floats({TERN_MATMUL_Q_X, TERN_MATMUL_Q_BIAS, TERN_MATMUL_Q_Y}).ok()) return false;
+  const std::int64_t k = w.shape[1];
+  if (k % std::max(packing_block(w.scheme.packing).elements, 1) != 0) {
+    reason = cat("w has rows of ", k, " elements, which is no whole number of blocks");
+  } else if (x.rank != 2 || y.rank != 2 || x.shape[0] != y.shape[0] || x.shape[1] != k || y.shape[1] != w.shape[0] ||
+             (bias.rank != 0 && (bias.rank != 1 || bias.shape[0] != w.shape[0]))) {
+    reason = "the shapes of x, w, bias and y do not fit each other";
+  } else {
+    return true;
+  }
+  return false;
+}
+
+const float* row_scales(const TileIo& io, const QuantisedRows& w, std::int64_t first, std::int64_t n, float* buffer) {
+  TensorView scales;
+  scales.desc.dtype = w.scheme.scale_dtype;
+  scales.planes[0] = const_cast<std::uint8_t*>(w.planes[1]);
+  return io.load(scales, first, 1, n, buffer);
 }
 
 }  // namespace tern::cpu
