@@ -73,16 +73,23 @@ inline __attribute__((always_inline)) void plain_columns(const PlainTile& t, int
       fold(acc[g]);
     }
   }
-  // What is left of k, or all of it where columns are missing: by way of a square with zeros.
+  // What is left of k, or all of it where columns are missing: where no four steps are, by way of a square with zeros.
   for (std::int64_t k = whole; k < t.k; k += W) {
     const auto steps = static_cast<int>(std::min<std::int64_t>(W, t.k - k));
     const auto bytes = static_cast<std::size_t>(steps) * 4 - (t.half && k + steps == t.k ? 2 : 0);
+    const int fours = n < G * W ? 0 : (t.half && k + steps == t.k ? steps - 1 : steps) / 4 * 4;
     for (int g = 0; g < G; ++g) {
+      const std::uint32_t* from = b + g * W * t.b_stride + k;
+      for (int q = 0; q < fours; q += 4) add(acc[g], from + q, t.b_stride, t.a + (k + q) * t.a_stride);
+      if (fours == steps) {
+        fold(acc[g]);
+        continue;
+      }
       std::fill_n(square, W * W, 0U);
       for (int i = 0; i < std::min(W, n - g * W); ++i) {
         std::memcpy(square + i * W, b + (g * W + i) * t.b_stride + k, bytes);
       }
-      for (int s = 0; s < steps; s += 4) {
+      for (int s = fours; s < steps; s += 4) {
         typename V::F turned[4];
         V::turn4(square + s, W, turned);
         for (int r = 0; r < std::min(4, steps - s); ++r) {
