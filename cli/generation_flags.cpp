@@ -15,6 +15,7 @@
 #include "io/mapped_file.h"
 #include "models/adapter.h"
 #include "models/eagle3.h"
+#include "models/mtp.h"
 #include "session/beside.h"
 #include "session/model_names.h"
 
@@ -131,6 +132,8 @@ std::shared_ptr<session::Session> open_draft(const Arguments& arguments, const s
 
 std::shared_ptr<models::SpeculativeHead> open_head(const Arguments& arguments, const session::Session& session) {
   const SpeculativeConfig config = speculative_config(arguments);
+  if (config.method == SpeculativeConfig::Method::mtp)
+    return models::open_mtp(session.source, session.model.config).value();
   if (config.method != SpeculativeConfig::Method::eagle3) return nullptr;
   const std::string path = session::resolve_model(config.model, draft_hub(arguments)).value();
   auto source = std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(path).value());

@@ -25,7 +25,7 @@ void load_training_arguments(Arguments& arguments);
 [[nodiscard]] std::shared_ptr<session::Session> open_draft(const Arguments& arguments, const session::Session& session);
 
 // The head over the model's hidden states that it names, in the same way; null: none. Throws Failure: it's none of this
-// model's (models/eagle3.h).
+// model's (models/eagle3.h), or the model has none (models/mtp.h).
 [[nodiscard]] std::shared_ptr<models::SpeculativeHead> open_head(const Arguments& arguments,
                                                                  const session::Session& session);
 

@@ -17,7 +17,8 @@ Failure refuse(const std::string& what) {
       cat("--speculative_config ", what),
       R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
       R"("prompt_lookup_min": 2}, {"method": "suffix"} or {"model": "FOLDER", "num_speculative_tokens": 5}, where FOLDER is a )"
-      R"(smaller model, or with "method": "eagle3" a head)"));
+      R"(smaller model, or with "method": "eagle3" a head; {"method": "mtp", "num_speculative_tokens": 1} guesses by )"
+      R"(the model's own layers)"));
 }
 
 std::optional<std::int64_t> number(const io::Json& json, std::string_view key, std::int64_t least = 1,
@@ -57,6 +58,10 @@ const std::vector<Method>& methods() {
   static const std::vector<Method> all = {{"ngram", Named::ngram, {"prompt_lookup_max", "prompt_lookup_min"}},
                                           {"draft_model", Named::draft_model, {"model"}},
                                           {"eagle3", Named::eagle3, {"model"}},
+                                          {"mtp", Named::mtp, {}},
+                                          // What vLLM called it for a model each, and still takes.
+                                          {"deepseek_mtp", Named::mtp, {}},
+                                          {"glm4_moe_mtp", Named::mtp, {}},
                                           {"suffix",
                                            Named::suffix,
                                            {"suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests",
@@ -70,7 +75,7 @@ const Method& require_keys(const io::Json& json, const std::string& method) {
       std::ranges::find_if(methods(), [&](const Method& one) { return std::string_view(method) == one.name; });
   if (known == methods().end()) {
     throw refuse(cat("has the method ", method.empty() ? "none" : cat("\"", method, "\""),
-                     ", and ngram, draft_model, eagle3 and suffix are those there are"));
+                     ", and ngram, draft_model, eagle3, mtp and suffix are those there are"));
   }
   for (const auto& [key, value] : json.items()) {
     if (key == "method" || key == "num_speculative_tokens") continue;

@@ -9,8 +9,8 @@ namespace tern::cli {
 
 struct SpeculativeConfig {
   engine::SpeculativeOptions options;
-  enum class Method { ngram, draft_model, suffix, eagle3 } method = Method::ngram;
-  std::string model;  // the draft model, or the head; "": what was written before guesses
+  enum class Method { ngram, draft_model, suffix, eagle3, mtp } method = Method::ngram;
+  std::string model;  // the draft model, or the head; "": what was written before guesses, or the model's own layers
 };
 
 // Throws Failure (usage): a key or method that isn't known, or a value that isn't one of its key.

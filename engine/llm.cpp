@@ -123,6 +123,7 @@ void use_head(session::Session& session, models::SpeculativeHead& head, EngineOp
               const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   models::LoadOptions load;
   load.max_positions = options.max_model_len;
+  load.quantise = session.quantise;
   load.progress = progress;
   const std::size_t told = session.model.notes.size();
   head.load(session.model, load).value();

@@ -7,7 +7,6 @@
 #include "models/deepseek_v32.h"
 #include "models/experts.h"
 #include "models/rope.h"
-#include "nn/decoder.h"
 #include "nn/latent_attention.h"
 #include "nn/mlp.h"
 
@@ -104,19 +103,26 @@ std::vector<ParameterSpec> deepseek_parameters(const ModelConfig& config, const 
   return decoder_parameters(config, {.mixer = mixer, .sparse_layers = routed_layers(config), .experts = experts});
 }
 
-nn::Value deepseek_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
-                                 const nn::MoeConfig& moe) {
-  const nn::LatentAttentionConfig attention = latent(config);
-  const std::vector<bool> sparse = routed_layers(config);
-  const double eps = config.rms_norm_eps;
-  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
+nn::DecoderLayer deepseek_layer(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                                const nn::MoeConfig& moe) {
+  return [&context, &inputs, moe, attention = latent(config), sparse = routed_layers(config),
+          eps = config.rms_norm_eps](std::int64_t index, const std::string& module, nn::Residual& x) {
     x.add(nn::latent_attention(context, module + ".self_attn", attention, inputs,
                                nn::norm(context, module + ".input_layernorm", eps, x)));
     const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
     const bool has_experts = sparse[static_cast<std::size_t>(index)];
     x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
   };
-  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+}
+
+nn::DecoderLayer deepseek_v3_layer(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return deepseek_layer(context, config, inputs, routed_experts(config));
+}
+
+nn::Value deepseek_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                                 const nn::MoeConfig& moe) {
+  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = config.rms_norm_eps}, inputs,
+                     deepseek_layer(context, config, inputs, moe));
 }
 
 Architecture deepseek_architecture(std::string name, std::string model_type) {
@@ -146,6 +152,7 @@ Architecture deepseek_v3_architecture() {
   made.gguf_yarn_tenth = true;
   made.parameters = parameters_of_v3;
   made.hidden_states = hidden_states_of_v3;
+  made.layer = deepseek_v3_layer;
   return made;
 }
 

@@ -17,6 +17,12 @@ inline constexpr const char* kQueryRope = "queries";
 inline constexpr const char* kPlainQueryRope = "plain queries";
 [[nodiscard]] std::vector<ParameterSpec> deepseek_parameters(const ModelConfig& config,
                                                              const ExpertParameters& experts);
+// What the layer takes by reference outlives it.
+[[nodiscard]] nn::DecoderLayer deepseek_layer(nn::Context& context, const ModelConfig& config,
+                                              const nn::TokenInputs& inputs, const nn::MoeConfig& moe);
+// Of V3 and V3.2.
+[[nodiscard]] nn::DecoderLayer deepseek_v3_layer(nn::Context& context, const ModelConfig& config,
+                                                 const nn::TokenInputs& inputs);
 [[nodiscard]] nn::Value deepseek_hidden_states(nn::Context& context, const ModelConfig& config,
                                                const nn::TokenInputs& inputs, const nn::MoeConfig& moe);
 // With all but fields, parameters and hidden states.

@@ -105,6 +105,7 @@ Architecture deepseek_v32_architecture() {
   made.gguf_yarn_tenth = true;
   made.parameters = parameters;
   made.hidden_states = hidden_states;
+  made.layer = deepseek_v3_layer;
   return made;
 }
 

@@ -176,6 +176,7 @@ class Eagle3Head : public SpeculativeHead {
       reader.require_all(specs, config_.layer);
       LoadOptions own = options;
       own.dtype = model.dtype;
+      own.quantise.reset();
       for (const std::string& note : load_parameters(specs, reader, source_, *model.store, own).value())
         model.notes.push_back(cat(name(), ": ", note));
       const std::int64_t rows =

@@ -1,10 +1,9 @@
 #include "models/experts.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/strings.h"
-#include "nn/attention.h"
-#include "nn/decoder.h"
 #include "nn/mlp.h"
 
 namespace tern::models {
@@ -158,18 +157,24 @@ std::vector<bool> sparse_layers(const ModelConfig& config) {
   return sparse;
 }
 
-nn::Value expert_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
-                               const nn::AttentionConfig& attention, const nn::MoeConfig& moe,
-                               const std::vector<bool>& sparse) {
-  const double eps = config.rms_norm_eps;
-  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
+nn::DecoderLayer expert_layer(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                              const nn::AttentionConfig& attention, const nn::MoeConfig& moe,
+                              std::vector<bool> sparse) {
+  return [&context, &inputs, attention, moe, sparse = std::move(sparse), eps = config.rms_norm_eps](
+             std::int64_t index, const std::string& module, nn::Residual& x) {
     x.add(nn::attention(context, module + ".self_attn", attention, inputs,
                         nn::norm(context, module + ".input_layernorm", eps, x)));
     const nn::Value h = nn::norm(context, module + ".post_attention_layernorm", eps, x);
     const bool has_experts = sparse[static_cast<std::size_t>(index)];
     x.add(has_experts ? nn::moe(context, module + ".mlp", moe, h) : nn::gated_mlp(context, module + ".mlp", h));
   };
-  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps}, inputs, layer);
+}
+
+nn::Value expert_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs,
+                               const nn::AttentionConfig& attention, const nn::MoeConfig& moe,
+                               const std::vector<bool>& sparse) {
+  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = config.rms_norm_eps}, inputs,
+                     expert_layer(context, config, inputs, attention, moe, sparse));
 }
 
 }  // namespace tern::models

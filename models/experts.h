@@ -6,6 +6,7 @@
 #include "models/config_fields.h"
 #include "models/parameters.h"
 #include "nn/attention.h"
+#include "nn/decoder.h"
 #include "nn/moe.h"
 
 namespace tern::models {
@@ -44,7 +45,12 @@ struct RoutedExpertDefaults {
 // For each layer whether it has experts: every decoder_sparse_step-th, but those of mlp_only_layers.
 [[nodiscard]] std::vector<bool> sparse_layers(const ModelConfig& config);
 
-// Llama's decoder with experts in place of the mlp in the layers that `sparse` says.
+// A layer of Llama's decoder with experts in place of the mlp in the layers that `sparse` says. What it takes by
+// reference outlives the layer.
+[[nodiscard]] nn::DecoderLayer expert_layer(nn::Context& context, const ModelConfig& config,
+                                            const nn::TokenInputs& inputs, const nn::AttentionConfig& attention,
+                                            const nn::MoeConfig& moe, std::vector<bool> sparse);
+// The decoder of such layers.
 [[nodiscard]] nn::Value expert_hidden_states(nn::Context& context, const ModelConfig& config,
                                              const nn::TokenInputs& inputs, const nn::AttentionConfig& attention,
                                              const nn::MoeConfig& moe, const std::vector<bool>& sparse);

@@ -50,14 +50,18 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
                                      .experts = routed_expert_parameters(config)});
 }
 
-nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+nn::DecoderLayer layer(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
   const nn::AttentionConfig attention{.heads = config.num_attention_heads,
                                       .kv_heads = config.num_key_value_heads,
                                       .head_dim = config.head_dim,
                                       .qk_norm = qk_norm(config),
                                       .eps = config.rms_norm_eps};
-  const nn::MoeConfig moe = routed_experts(config);
-  return expert_hidden_states(context, config, inputs, attention, moe, routed_layers(config));
+  return expert_layer(context, config, inputs, attention, routed_experts(config), routed_layers(config));
+}
+
+nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = config.rms_norm_eps}, inputs,
+                     layer(context, config, inputs));
 }
 
 }  // namespace
@@ -71,6 +75,7 @@ Architecture glm4_moe_architecture() {
           .parameters = parameters,
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
+          .layer = layer,
           .cache_specs = even_caches,
           .head = tied_or_own_head};
 }

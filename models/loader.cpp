@@ -453,7 +453,10 @@ Result<LoadedModel> load_model(ModelConfig config, std::shared_ptr<checkpoint::C
     const auto tensors = model.source->tensors();
     if (std::any_of(tensors.begin(), tensors.end(),
                     [&](const auto& tensor) { return is_of_prediction_layers(tensor.name, model.config); })) {
-      model.notes.emplace_back("the layers that predict further tokens are left out: nothing here reads them");
+      const bool may_guess = model.architecture->layer != nullptr && model.source->gguf() == nullptr;
+      model.notes.push_back(
+          cat("the layers that predict further tokens are ",
+              may_guess ? "read for guesses of the method mtp alone" : "left out: nothing here reads them"));
     }
     if (const std::string heads = other_heads(*model.source, model.config, specs); !heads.empty())
       model.notes.push_back(cat("the checkpoint's ", heads, " is left out: nothing here reads it"));

@@ -14,6 +14,7 @@
 #include "models/parameters.h"
 #include "nn/cache_spec.h"
 #include "nn/context.h"
+#include "nn/decoder.h"
 #include "nn/head.h"
 
 namespace tern::models {
@@ -53,6 +54,9 @@ struct Architecture {
   std::vector<RopeTable> (*rope_tables)(const ModelConfig& config);
   // Hidden states after the final norm, [tokens, hidden_size].
   ops::Value (*hidden_states)(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs);
+  // One of its layers, for those behind its own that predict further tokens (mtp.h), which a config of as many more
+  // layers counts; none: its model has no such, or they are not computed. What it takes by reference outlives it.
+  nn::DecoderLayer (*layer)(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) = nullptr;
   // What each layer keeps of the tokens it has seen, in the layers' order, and the language model's head. An encoder
   // has neither.
   std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config) = nullptr;

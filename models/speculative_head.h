@@ -23,7 +23,7 @@ class SpeculativeHead {
   virtual ~SpeculativeHead() = default;
 
   // Reads its weights into the model's store, under names that nobody has there. The model has been loaded; of
-  // `options` its dtype and max_positions count, and progress. Errors (data): an absent or misshapen tensor, one that
+  // `options` max_positions and progress count, and of a head from the model's checkpoint quantise. Errors (data): an absent or misshapen tensor, one that
   // the head has no use for; (device): no memory.
   [[nodiscard]] virtual Status load(LoadedModel& model, const LoadOptions& options) = 0;
 

@@ -95,8 +95,9 @@ constexpr Flag kInfer[] = {
          "guess tokens from what followed the same words before, as vLLM's JSON object says: {\"method\": \"ngram\", "
          "\"num_speculative_tokens\": 5, \"prompt_lookup_max\": 4, \"prompt_lookup_min\": 2}; from earlier answers "
          "too: {\"method\": \"suffix\"}; by a smaller model of the same vocabulary: {\"model\": \"FOLDER\", "
-         "\"num_speculative_tokens\": 5}; or by a head of EAGLE-3: {\"method\": \"eagle3\", \"model\": \"FOLDER\", "
-         "\"num_speculative_tokens\": 3}"},
+         "\"num_speculative_tokens\": 5}; by a head of EAGLE-3: {\"method\": \"eagle3\", \"model\": \"FOLDER\", "
+         "\"num_speculative_tokens\": 3}; or by the model's own layers for it: {\"method\": \"mtp\", "
+         "\"num_speculative_tokens\": 1}"},
     {.name = "load_data_args",
      .type = boolean,
      .fallback = "false",

@@ -46,7 +46,8 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
   const std::string like =
       R"(write it like {"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 4, )"
       R"("prompt_lookup_min": 2}, {"method": "suffix"} or {"model": "FOLDER", )"
-      R"("num_speculative_tokens": 5}, where FOLDER is a smaller model, or with "method": "eagle3" a head.)";
+      R"("num_speculative_tokens": 5}, where FOLDER is a smaller model, or with "method": "eagle3" a head; )"
+      R"({"method": "mtp", "num_speculative_tokens": 1} guesses by the model's own layers.)";
   const std::string bare = damaged("tokenizer_config.json", [](const std::string&) { return "{}"; });
   expect_all(
       2,
@@ -98,11 +99,12 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
            "--agent_template writes into a chat template, and the model has none; give one with --template, or remove "
            "it."},
           {guess(R"({"method": "eagle", "num_speculative_tokens": 2})"),
-           "--speculative_config has the method \"eagle\", and ngram, draft_model, eagle3 and suffix are those there "
-           "are; " +
+           "--speculative_config has the method \"eagle\", and ngram, draft_model, eagle3, mtp and suffix are those "
+           "there are; " +
                like},
           {guess(R"({"num_speculative_tokens": 2})"),
-           "--speculative_config has the method none, and ngram, draft_model, eagle3 and suffix are those there are; " +
+           "--speculative_config has the method none, and ngram, draft_model, eagle3, mtp and suffix are those there "
+           "are; " +
                like},
           {guess(R"({"method": 5, "num_speculative_tokens": 2})"),
            "--speculative_config has method 5, and it is a text; " + like},
@@ -113,6 +115,9 @@ TEST_F(ErrorLines, OfBadUsageEndWithTwo) {
           {guess(R"({"model": "x", "num_speculative_tokens": 2, "prompt_lookup_max": 2})"),
            "--speculative_config has the key prompt_lookup_max, which the method draft_model does not know; " + like},
           {guess(R"({"method": "ngram"})"), "--speculative_config needs num_speculative_tokens; " + like},
+          {guess(R"({"method": "mtp"})"), "--speculative_config needs num_speculative_tokens; " + like},
+          {guess(R"({"method": "deepseek_mtp", "model": "x", "num_speculative_tokens": 1})"),
+           "--speculative_config has the key model, which the method deepseek_mtp does not know; " + like},
           {guess(R"({"method": "ngram", "num_speculative_tokens": 0})"),
            "--speculative_config has num_speculative_tokens 0, and it is an integer from 1 to 1024; " + like},
           {guess(R"({"method": "ngram", "num_speculative_tokens": 2, "model": "x"})"),

@@ -170,6 +170,59 @@ TEST_F(Inference, AHeadChangesNoAnswer) {
       << refused.err;
 }
 
+// Nor does the layer for it that a model's own checkpoint has, under whatever name vLLM gives it; a model without says
+// so before its weights are read.
+TEST_F(Inference, AModelsOwnLayerOfPredictionChangesNoAnswer) {
+  fs::copy(path("model"), path("mtp"));
+  for (const char* file : {"config.json", "model.safetensors"}) {
+    fs::copy_file(fs::path(TERN_TEST_DATA) / "golden" / "mtp-glm4-moe" / file, path("mtp") / file,
+                  fs::copy_options::overwrite_existing);
+  }
+  const auto words = [&](const fs::path& model, const std::string& method) {
+    std::vector<std::string> some = {
+        "infer", "--model",           model.string(),  "--val_dataset", rows_,       "--strict", "--max_new_tokens",
+        "40",    "--batch_invariant", "--temperature", "0.8",           "--logprobs"};
+    if (method.empty()) return some;
+    some.insert(some.end(),
+                {"--speculative_config", R"({"method": ")" + method + R"(", "num_speculative_tokens": 2})"});
+    return some;
+  };
+  const auto plain = run(words(path("mtp"), ""), options_);
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  for (const char* method : {"mtp", "glm4_moe_mtp"}) {
+    const auto guessed = run(words(path("mtp"), method), options_);
+    ASSERT_EQ(guessed.status, 0) << guessed.err;
+    EXPECT_EQ(guessed.out, plain.out);
+    EXPECT_NE(guessed.err.find("MTP head: model.layers.3 of " + path("mtp").string() +
+                               ", with the model's embedding and the model's output projection"),
+              std::string::npos)
+        << guessed.err;
+    EXPECT_NE(guessed.err.find("guessed tokens: "), std::string::npos) << guessed.err;
+  }
+
+  auto quantised = words(path("mtp"), "mtp");
+  quantised.insert(quantised.end(), {"--quant_method", "bnb"});
+  const auto smaller = run(quantised, options_);
+  EXPECT_EQ(smaller.status, 0) << smaller.err;
+  EXPECT_NE(smaller.err.find("MTP head: weights of routed experts were quantised to nf4"), std::string::npos)
+      << smaller.err;
+
+  Deployed server(path("mtp"), {"--speculative_config", R"({"method": "mtp", "num_speculative_tokens": 2})"});
+  const std::string asked = R"({"prompt": "one two", "max_tokens": 20, "ignore_eos": true, "temperature": 0})";
+  for (int turn = 0; turn < 2; ++turn) EXPECT_EQ(server.post("/v1/completions", asked).status, 200);
+  const std::string page = ask(server.port(), "GET", "/metrics").body;
+  for (const char* counter : {"num_drafts", "num_draft_tokens"}) {
+    const std::regex counted("\\nvllm:spec_decode_" + std::string(counter) + "_total\\{[^}]*\\} [1-9]");
+    EXPECT_TRUE(std::regex_search(page, counted)) << page;
+  }
+  EXPECT_EQ(server.end().status, 0);
+
+  const auto refused = run(words(path("model"), "mtp"), options_);
+  EXPECT_EQ(refused.status, 3) << refused.err;
+  EXPECT_NE(refused.err.find("expected a model whose layer for further tokens is computed here: "), std::string::npos)
+      << refused.err;
+}
+
 // In deploy and bench as in infer.
 TEST_F(Inference, AServerAndABenchTellHowManyGuessesWereRight) {
   const std::string model = path("model").string();

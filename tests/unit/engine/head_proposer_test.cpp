@@ -10,6 +10,7 @@
 
 #include "draft_case.h"
 #include "models/eagle3.h"
+#include "models/mtp.h"
 #include "tests/support/eagle3_head.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/backend_sim/sim_device.h"
@@ -33,11 +34,31 @@ std::unique_ptr<SpeculativeHead> load_head(const std::filesystem::path& folder, 
   return head;
 }
 
+// The layer of prediction of a model's own checkpoint.
+std::unique_ptr<SpeculativeHead> load_mtp(models::LoadedModel& model) {
+  auto head = models::open_mtp(model.source, model.config).value();
+  head->load(model, {.max_positions = 160}).value();
+  return head;
+}
+
+constexpr const char* kEagle3 = "eagle3";
+constexpr const char* kMtp = "mtp-glm4-moe";
+
+std::unique_ptr<SpeculativeHead> trained_head(const std::string& name, models::LoadedModel& model) {
+  return name == kEagle3 ? load_head(trained_folder(), model) : load_mtp(model);
+}
+
 // A model with its head, which was trained to guess the model's own greedy answers to draft_prompt.
 struct Trained {
-  models::LoadedModel model = tiny_model("eagle3");
-  std::unique_ptr<SpeculativeHead> head = load_head(trained_folder(), model);
+  explicit Trained(const std::string& name) : model(tiny_model(name)), head(trained_head(name, model)) {}
+  models::LoadedModel model;
+  std::unique_ptr<SpeculativeHead> head;
 };
+
+class TrainedHead : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(HeadProposer, TrainedHead, testing::Values(kEagle3, kMtp), [](const auto& info) {
+  return std::string(info.param == std::string(kMtp) ? "mtp" : "eagle3");
+});
 
 // One with weights of chance, for any model.
 std::unique_ptr<SpeculativeHead> random_head(models::LoadedModel& model, tern::test::Eagle3Shape shape = {}) {
@@ -67,8 +88,8 @@ double share(const Guesses& guesses) {
   return static_cast<double>(guesses.right) / static_cast<double>(std::max<std::int64_t>(guesses.checked, 1));
 }
 
-TEST(HeadProposer, ThatWasTrainedIsRight) {
-  Trained t;
+TEST_P(TrainedHead, IsRight) {
+  Trained t(GetParam());
   const DraftOutcome plain = head_answers({}, t.model, nullptr);
   const DraftOutcome guessed = head_answers({}, t.model, t.head.get());
   expect_same_answers(guessed, plain);
@@ -79,8 +100,8 @@ TEST(HeadProposer, ThatWasTrainedIsRight) {
   EXPECT_GT(guessed.guesses.right_at[3], 10) << "from its own states, too";
 }
 
-TEST(HeadProposer, ChangesNoTokenWhateverItGuesses) {
-  Trained t;
+TEST_P(TrainedHead, ChangesNoTokenWhateverItGuesses) {
+  Trained t(GetParam());
   const auto other = random_head(t.model);
   for (const float temperature : {0.0F, 0.8F}) {
     for (const bool penalties : {false, true}) {
@@ -125,17 +146,35 @@ TEST(HeadProposer, OverEveryFamily) {
   expect_same_answers(outcomes[1], outcomes[0]);
 }
 
+// A layer of prediction keeps what the model's layers keep: latent vectors, and what an indexer chooses by.
+TEST(HeadProposer, KeepsWhatTheModelsLayersKeep) {
+  for (const char* name : {"mtp-deepseek-v3", "mtp-deepseek-v32"}) {
+    models::LoadedModel model = tiny_model(name);
+    const auto head = load_mtp(model);
+    for (const float temperature : {0.0F, 0.8F}) {
+      SCOPED_TRACE(testing::Message() << name << ", " << temperature);
+      DraftCase c = {.temperature = temperature, .caches_prefixes = true, .new_tokens = 30};
+      const DraftOutcome plain = head_answers(c, model, nullptr);
+      c.memory = plain.cache_bytes * 6 / 10;
+      const DraftOutcome guessed = head_answers(c, model, head.get());
+      EXPECT_GT(guessed.preemptions, 0);
+      expect_same_answers(guessed, plain);
+      EXPECT_GT(guessed.guesses.checked, 0);
+    }
+  }
+}
+
 // Guesses that hardly ever are right stop being made.
 TEST(HeadProposer, ThatIsNoUseIsHardlyAsked) {
-  Trained t;
+  Trained t(kEagle3);
   const auto other = random_head(t.model);
   const DraftOutcome guessed = head_answers({.new_tokens = 90}, t.model, other.get());
   EXPECT_LT(guessed.guesses.checked - guessed.guesses.right, 6 * 90 / 10);
 }
 
 // Thrown out, come back from found blocks or from the host: its keys are where the model's are.
-TEST(HeadProposer, InACacheThatHoldsFewSequences) {
-  Trained t;
+TEST_P(TrainedHead, InACacheThatHoldsFewSequences) {
+  Trained t(GetParam());
   bool caches = false;
   for (const std::uint64_t swap_space : {0U, 0U, 1U << 20U}) {
     const bool caches_prefixes = std::exchange(caches, true);
@@ -152,8 +191,8 @@ TEST(HeadProposer, InACacheThatHoldsFewSequences) {
 }
 
 // Its layer's keys of a prompt that others computed are found with the model's.
-TEST(HeadProposer, BeginsBehindFoundBlocks) {
-  Trained t;
+TEST_P(TrainedHead, BeginsBehindFoundBlocks) {
+  Trained t(GetParam());
   session::Runtime runtime;
   LLMEngine engine(t.model, any_tokenizer(), head_engine({.caches_prefixes = true}, t.head.get()), runtime);
   const std::int64_t block = engine.cache().block_size();
@@ -178,8 +217,8 @@ TEST(HeadProposer, BeginsBehindFoundBlocks) {
 }
 
 // What a block holds of the head hangs on the token behind it: who goes on with another one there doesn't find it.
-TEST(HeadProposer, FindsNoBlockThatAnotherTokenFollows) {
-  Trained t;
+TEST_P(TrainedHead, FindsNoBlockThatAnotherTokenFollows) {
+  Trained t(GetParam());
   session::Runtime runtime;
   for (const SpeculativeHead* const head : std::array<const SpeculativeHead*, 2>{t.head.get(), nullptr}) {
     LLMEngine engine(t.model, any_tokenizer(), head_engine({.caches_prefixes = true}, head), runtime);
@@ -203,8 +242,8 @@ TEST(HeadProposer, FindsNoBlockThatAnotherTokenFollows) {
 }
 
 // Prompts that come together, where one ends with the block that the other waits for.
-TEST(HeadProposer, ComputesWhatSeveralShareOnce) {
-  Trained t;
+TEST_P(TrainedHead, ComputesWhatSeveralShareOnce) {
+  Trained t(GetParam());
   session::Runtime runtime;
   std::map<SequenceId, std::vector<std::int32_t>> answers[2];
   for (const bool guesses : {false, true}) {
@@ -222,8 +261,8 @@ TEST(HeadProposer, ComputesWhatSeveralShareOnce) {
   EXPECT_EQ(answers[1], answers[0]);
 }
 
-TEST(HeadProposer, GoesOnAfterOthersWereAbortedAndWeightsChanged) {
-  Trained t;
+TEST_P(TrainedHead, GoesOnAfterOthersWereAbortedAndWeightsChanged) {
+  Trained t(GetParam());
   const DraftOutcome plain = head_answers({}, t.model, nullptr);
   session::Runtime runtime;
   LLMEngine engine(t.model, any_tokenizer(), head_engine({.caches_prefixes = true}, t.head.get()), runtime);
@@ -247,7 +286,7 @@ TEST(HeadProposer, GoesOnAfterOthersWereAbortedAndWeightsChanged) {
 
 // Its keys and values fit into what the flags give the cache.
 TEST(HeadProposer, SharesTheMemoryOfTheCache) {
-  Trained t;
+  Trained t(kEagle3);
   session::Runtime runtime;
   DraftCase c;
   c.memory = 900'000;
@@ -264,13 +303,13 @@ TEST(HeadProposer, SharesTheMemoryOfTheCache) {
 }
 
 // On every kind of device: what is simulated has other layouts, block sizes and orders of streams.
-TEST(HeadProposer, OnEveryPersonality) {
+TEST_P(TrainedHead, OnEveryPersonality) {
   for (const char* personality : {"discrete", "ascend", "graph", "embedded"}) {
     SCOPED_TRACE(personality);
     const tern::test::SimEnvironment environment(tern::test::Environment{{"TERN_SIM", personality}});
     const auto device = accel::Device::open(tern::test::load_plugin("sim"), 0).value();
-    auto model = tiny_model_on(device, "eagle3");
-    const auto head = load_head(trained_folder(), model);
+    auto model = tiny_model_on(device, GetParam());
+    const auto head = trained_head(GetParam(), model);
     const DraftCase c = {.new_tokens = 12};
     const auto generate = [&](const SpeculativeHead* some) {
       session::Runtime runtime;

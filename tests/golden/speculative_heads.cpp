@@ -1,4 +1,5 @@
-// A head of EAGLE-3, by PyTorch: what it guesses from the model's streams, and what follows from its own guesses.
+// Heads that guess, by PyTorch: of EAGLE-3 and of multi-token prediction. What they guess from the model's states, and
+// what follows from their own guesses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "engine/head_runner.h"
 #include "golden.h"
 #include "models/eagle3.h"
+#include "models/mtp.h"
 
 namespace tern::golden {
 namespace {
@@ -17,9 +19,29 @@ using engine::HeadRunner;
 constexpr double kLogits = 2e-4;  // absolute
 constexpr const char* kStates = "states of the test";
 
-class Eagle3 : public testing::Test {
+std::unique_ptr<models::SpeculativeHead> open_eagle3(const std::filesystem::path& folder,
+                                                     const models::LoadedModel& model) {
+  return models::open_eagle3(std::make_shared<checkpoint::CheckpointSource>(
+                                 checkpoint::CheckpointSource::open(folder / "head").value()),
+                             model.config)
+      .value();
+}
+
+std::unique_ptr<models::SpeculativeHead> open_mtp(const std::filesystem::path& /*folder*/,
+                                                  const models::LoadedModel& model) {
+  return models::open_mtp(model.source, model.config).value();
+}
+
+struct Case {
+  const char* folder;
+  std::unique_ptr<models::SpeculativeHead> (*open)(const std::filesystem::path& folder,
+                                                   const models::LoadedModel& model);
+  std::vector<std::int64_t> streams;
+};
+
+class SpeculativeHead : public testing::TestWithParam<Case> {
  protected:
-  Eagle3() {
+  SpeculativeHead() {
     head_->load(model_, {.max_positions = 128}).value();
     auto specs = model_.architecture->cache_specs(model_.config);
     for (auto& spec : head_->cache_specs()) specs.push_back(spec);
@@ -55,14 +77,10 @@ class Eagle3 : public testing::Test {
   }
 
   static constexpr std::int64_t kTokens = 64;
-  std::filesystem::path folder_ = fixture("eagle3");
+  std::filesystem::path folder_ = fixture(GetParam().folder);
   Numbers numbers_{folder_ / "golden.safetensors"};
   models::LoadedModel model_ = load(folder_);
-  std::unique_ptr<models::SpeculativeHead> head_ =
-      models::open_eagle3(
-          std::make_shared<checkpoint::CheckpointSource>(checkpoint::CheckpointSource::open(folder_ / "head").value()),
-          model_.config)
-          .value();
+  std::unique_ptr<models::SpeculativeHead> head_ = GetParam().open(folder_, model_);
   session::Runtime runtime_;
   std::optional<engine::CacheEngine> cache_;
   std::optional<engine::ModelRunner> runner_;
@@ -70,15 +88,15 @@ class Eagle3 : public testing::Test {
   engine::Sequence sequence_;
 };
 
-TEST_F(Eagle3, ReadsTheStreamsOfThreeLayers) {
-  EXPECT_EQ(head_->streams(), (std::vector<std::int64_t>{2, 3, 4})) << "of a model of 7 layers, as nothing says others";
+TEST_P(SpeculativeHead, ReadsTheModelsStates) {
+  EXPECT_EQ(head_->streams(), GetParam().streams);
   const std::vector<float> expected = numbers_.floats("states");
   const std::vector<float> got = download(*model_.store, kStates);
   ASSERT_EQ(got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << i;
 }
 
-TEST_F(Eagle3, GuessesFromEachTokenAsInPyTorch) {
+TEST_P(SpeculativeHead, GuessesFromEachTokenAsInPyTorch) {
   const std::vector<float> expected = numbers_.floats("first");
   const std::size_t width = expected.size() / (kTokens - 1);
   for (std::int64_t pair = 0; pair + 1 < kTokens; ++pair) {
@@ -96,7 +114,7 @@ TEST_F(Eagle3, GuessesFromEachTokenAsInPyTorch) {
   }
 }
 
-TEST_F(Eagle3, FollowsItsOwnGuessesAsInPyTorch) {
+TEST_P(SpeculativeHead, FollowsItsOwnGuessesAsInPyTorch) {
   const std::vector<float> chained = numbers_.floats("chained");
   const std::vector<std::int32_t> starts = numbers_.ints("starts"), guesses = numbers_.ints("guesses");
   const auto depth = static_cast<std::int64_t>(guesses.size() / starts.size());
@@ -126,16 +144,16 @@ TEST_F(Eagle3, FollowsItsOwnGuessesAsInPyTorch) {
 }
 
 // Two at once, in either order, guess what each does alone.
-TEST_F(Eagle3, GuessesForSeveralAtOnce) {
+TEST_P(SpeculativeHead, GuessesForSeveralAtOnce) {
   engine::Sequence other = sequence_;
   other.seat = 2;
   const auto held = static_cast<std::int32_t>(sequence_.blocks.size());
   for (std::int32_t& block : other.blocks) block += held;
   std::reverse(other.tokens.begin(), other.tokens.end());
-  const auto guesses = [&](std::vector<std::pair<engine::Sequence*, std::int64_t>> some) {
+  const auto guesses = [&](const std::vector<std::pair<engine::Sequence*, std::int64_t>>& some) {
     std::vector<HeadPart> parts;
     std::int64_t state = 0;
-    for (auto& [sequence, count] : some) {
+    for (const auto& [sequence, count] : some) {
       sequence->drafts.clear();
       parts.push_back({sequence, 0, count, state, true});
       state += count;
@@ -172,6 +190,16 @@ TEST_F(Eagle3, GuessesForSeveralAtOnce) {
   EXPECT_EQ(both.at(&sequence_), alone.at(&sequence_));
   EXPECT_EQ(both.at(&other), other_alone.at(&other));
 }
+
+// EAGLE-3 reads three layers of a model of 7, as nothing says others; prediction what the final norm gives.
+INSTANTIATE_TEST_SUITE_P(Golden, SpeculativeHead,
+                         testing::Values(Case{"eagle3", open_eagle3, {2, 3, 4}}, Case{"mtp-glm4-moe", open_mtp, {}},
+                                         Case{"mtp-deepseek-v3", open_mtp, {}}, Case{"mtp-deepseek-v32", open_mtp, {}}),
+                         [](const auto& info) {
+                           std::string name = info.param.folder;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace tern::golden
