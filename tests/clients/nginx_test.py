@@ -172,18 +172,29 @@ class BehindNginx(unittest.TestCase):
         dialogues = [Dialogue(self.front, number, until) for number in range(12)]
         for dialogue in dialogues:
             dialogue.start()
-        time.sleep(20)
+
+        def go_on(seconds, turns):
+            """So long, and until so many turns more were answered: a slow machine takes longer."""
+            more = sum(len(dialogue.asked) for dialogue in dialogues) + turns
+            time.sleep(seconds)
+            for _ in range(3000):
+                if sum(len(dialogue.asked) for dialogue in dialogues) >= more:
+                    return
+                time.sleep(0.1)
+            self.fail(f"not {turns} turns in five minutes")
+
+        go_on(20, 48)
         before = [process.requests() for process in self.processes]
         killed = time.monotonic()
         self.processes[0].end(signal.SIGKILL)
-        time.sleep(10)
+        go_on(10, 6)
         self.processes[0].start()
         self.processes[0].wait_until_it_serves()
         back = len(self.processes[0].requests())
-        time.sleep(8)
+        go_on(8, 24)
         # Another is asked to end: what it has begun is answered, and nothing fails.
         self.assertEqual(self.processes[1].end(), 0)
-        time.sleep(8)
+        go_on(8, 6)
         until.set()
         for dialogue in dialogues:
             dialogue.join(timeout=120)
@@ -191,7 +202,6 @@ class BehindNginx(unittest.TestCase):
         failed = [turn for turn in asked if turn[2]]
         for begin, _, wrong in failed:
             self.assertLess(begin, killed, f"{wrong}: begun {begin - killed:.3f} s after one was killed")
-        self.assertGreater(len(asked), 60)
         self.assertLess(len(failed), len(dialogues))
         # Each has had its share, and of a dialogue all turns: those behind the first find what came before them.
         self.assertTrue(all(before), [len(rows) for rows in before])
