@@ -182,8 +182,9 @@ TEST(Soak, LeavesNoBlockNoFileAndNoMemory) {
     std::cout << "memory at rest: " << after.memory << " bytes, " << after.files << " files\n";
   }
   EXPECT_EQ(after.files, before.files);
-  // In so few seconds some programs are still new; in minutes a hundred bytes that each request left would show.
-  const std::size_t slack = is_long ? 2U << 20 : 8U << 20;
+  // In so few seconds some programs are still new, on a busy machine all of them, which are 13 MB in the end; in minutes
+  // a hundred bytes that each request left would show.
+  const std::size_t slack = is_long ? 2U << 20 : 16U << 20;
   EXPECT_LT(after.memory, before.memory + slack);
   EXPECT_EQ(server.post("/v1/completions", R"({"prompt": "a", "max_tokens": 1})").status, 200);
 }
