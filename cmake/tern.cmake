@@ -48,7 +48,7 @@ function(tern_precompiled target)
 endfunction()
 
 # tern_batched(<target>): four of its sources are compiled as one, so that what they share is read and instantiated once: a
-# third less of a clean build. Sources name what they include all the same, and TERN_UNITY=OFF compiles each alone, as the debug preset and
+# third less of a compiler's time. Sources name what they include all the same, and TERN_UNITY=OFF compiles each alone, as the debug preset and
 # clang-tidy do. Folders whose
 # files are all built alike, with the same names inside, say ALIKE and are compiled one by one.
 option(TERN_UNITY "compile sources four at a time" ON)
