@@ -1,7 +1,6 @@
 #include "engine/async_llm_engine.h"
 
 #include <algorithm>
-#include <future>
 #include <utility>
 
 #include "base/log.h"
@@ -57,11 +56,13 @@ void AsyncLLMEngine::abort(Ticket ticket) {
 }
 
 void AsyncLLMEngine::run(std::function<void(LLM&)> work) {
+  std::future<void> done;
   {
     const std::scoped_lock lock(mutex_);
-    commands_.work.push_back(std::move(work));
+    done = commands_.work.emplace_back(Work{std::move(work), {}}).done.get_future();
   }
   wake_.notify_one();
+  done.get();
 }
 
 EngineStats AsyncLLMEngine::stats() const {
@@ -77,23 +78,21 @@ std::optional<Error> AsyncLLMEngine::dead() const {
 }
 
 void AsyncLLMEngine::pause(PauseMode mode) {
-  std::promise<void> taken, between_steps;
-  run([&](LLM&) { taken.set_value(); });  // with it, what came before is taken: it's on its way
-  taken.get_future().wait();
+  run([](LLM&) {});  // with it, what came before is taken: it's on its way
+  std::future<void> between_steps;
   {
     const std::scoped_lock lock(mutex_);
     if (stop_) return;
     pause_ = mode;
     is_quiet_ = false;
-    commands_.work.emplace_back([&](LLM& llm) {
-      if (mode == PauseMode::abort) {
-        for (const auto& [id, job] : on_their_way_) llm.engine().abort(id);
-      }
-      between_steps.set_value();
-    });
+    const auto end_all = [this, mode](LLM& llm) {
+      if (mode != PauseMode::abort) return;
+      for (const auto& [id, job] : on_their_way_) llm.engine().abort(id);
+    };
+    between_steps = commands_.work.emplace_back(Work{end_all, {}}).done.get_future();
   }
   wake_.notify_one();
-  between_steps.get_future().wait();
+  between_steps.get();
   if (mode == PauseMode::keep) return;
   std::unique_lock lock(mutex_);
   quiet_.wait(lock, [this] { return stop_ || !pause_ || is_quiet_; });
@@ -167,23 +166,30 @@ void AsyncLLMEngine::fall_asleep() {
 }
 
 bool AsyncLLMEngine::sleep() {
-  std::promise<bool> done;
+  bool can = false;
   run([&](LLM&) {
     std::unique_lock lock(mutex_);
-    const bool can = rests();
+    can = rests();
     lock.unlock();
     if (can) fall_asleep();
-    done.set_value(can);
   });
-  return done.get_future().get();
+  return can;
 }
 
 void AsyncLLMEngine::take(Commands&& commands) {
   for (Job& job : commands.jobs) begin(std::move(job));  // first: work that asks what is on its way counts them
-  for (auto& work : commands.work) work(llm_);
+  for (Work& work : commands.work) {
+    work.run(llm_);
+    keep_sleep();
+    work.done.set_value();
+  }
   for (const Ticket ticket : commands.aborts) {
     if (const auto found = ids_.find(ticket); found != ids_.end()) llm_.engine().abort(found->second);
   }
+  keep_sleep();
+}
+
+void AsyncLLMEngine::keep_sleep() {
   const std::scoped_lock lock(mutex_);
   stats_.sleeps = llm_.sleeps();
 }

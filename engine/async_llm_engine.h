@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -65,8 +66,8 @@ class AsyncLLMEngine {
                 const RequestOptions& options = {}, bool continues = false);
   // Ends a request before the next step; its last output says FinishReason::aborted. Nothing where it has ended.
   void abort(Ticket ticket);
-  // Runs `work` between two steps, when its turn comes: for what else the model computes (embeddings, scores). What it
-  // throws is a defect of it.
+  // Runs `work` between two steps, when its turn comes, and returns once it is done and stats() tell of it: for what
+  // else the model computes (embeddings, scores). What it throws is a defect of it. Never from a callback.
   void run(std::function<void(LLM& llm)> work);
 
   // The same at once. False: requests are on their way, and nothing happens.
@@ -90,10 +91,14 @@ class AsyncLLMEngine {
     RequestOptions options;
     bool continues = false;
   };
+  struct Work {
+    std::function<void(LLM&)> run;
+    std::promise<void> done;
+  };
   struct Commands {
     std::deque<Job> jobs;
     std::vector<Ticket> aborts;
-    std::deque<std::function<void(LLM&)>> work;
+    std::deque<Work> work;
     [[nodiscard]] bool empty() const { return jobs.empty() && aborts.empty() && work.empty(); }
   };
 
@@ -104,6 +109,7 @@ class AsyncLLMEngine {
   [[nodiscard]] Commands take_commands();
   void take(Commands&& commands);
   void fall_asleep();
+  void keep_sleep();
   void begin(Job&& job);
   void step();
   void fail_all(const Error& error);

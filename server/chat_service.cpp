@@ -1,7 +1,7 @@
 #include "server/chat_service.h"
 
 #include <algorithm>
-#include <future>
+#include <exception>
 #include <random>
 #include <utility>
 
@@ -411,15 +411,16 @@ Result<std::int64_t> ChatService::count_tokens(const ChatRequest& request) const
 
 // An error is handed over by value: an exception would be freed by whichever thread lets go of it last.
 void ChatService::run(const std::function<void(engine::LLM& llm)>& work) {
-  std::promise<Status> done;
+  Status ended = Unit{};
+  std::exception_ptr thrown;
   engine_.run([&](engine::LLM& llm) {
     try {
-      done.set_value(catching([&] { return work(llm), Unit{}; }));
+      ended = catching([&] { return work(llm), Unit{}; });
     } catch (...) {  // no memory
-      done.set_exception(std::current_exception());
+      thrown = std::current_exception();
     }
   });
-  const Status ended = done.get_future().get();
+  if (thrown) std::rethrow_exception(thrown);
   if (!ended) throw Failure(told(ended.error()));
 }
 

@@ -170,9 +170,19 @@ TEST_F(AsyncLLMEngineTest, SaysWhatIsWrongWithARequest) {
 
 TEST_F(AsyncLLMEngineTest, RunsOtherWorkBetweenSteps) {
   AsyncLLMEngine engine(*llm_);
-  std::promise<std::int64_t> length;
-  engine.run([&](LLM& of) { length.set_value(of.max_model_len()); });
-  EXPECT_EQ(length.get_future().get(), llm_->max_model_len());
+  std::int64_t length = 0;
+  engine.run([&](LLM& of) { length = of.max_model_len(); });
+  EXPECT_EQ(length, llm_->max_model_len());
+}
+
+TEST_F(AsyncLLMEngineTest, SaysWhetherItSleepsAsSoonAsWorkIsDone) {
+  AsyncLLMEngine engine(*llm_);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(engine.sleep());
+    ASSERT_TRUE(engine.stats().sleeps);
+    engine.run([](LLM& of) { of.be_ready(); });
+    ASSERT_FALSE(engine.stats().sleeps);
+  }
 }
 
 TEST_F(AsyncLLMEngineTest, TellsThoseOnTheirWayWhenItEnds) {
