@@ -1,11 +1,13 @@
 // attention_paged over caches of each dtype on the cpu backend, through its C interface: a row of decoding over long
-// contexts. cpu_cache [threads] [heads kv_heads head_dim]. Dtypes take turns, and the fastest run of each counts.
+// contexts, or of `sequences` over shorter ones. cpu_cache [threads] [heads kv_heads head_dim] [sequences]. Dtypes take
+// turns, and the fastest run of each counts. So much is read between two runs of one that its cache isn't in the cpu's.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -16,9 +18,12 @@
 namespace {
 
 constexpr int kRuns = 15;
+constexpr std::size_t kOther = std::size_t{256} << 20;
+volatile std::byte sink;
 
 struct Heads {
   std::int64_t heads = 9, kv_heads = 3, head_dim = 64;
+  std::int64_t sequences = 1;  // each with a row
 };
 
 void must(tern_status status, const char* what) {
@@ -72,15 +77,16 @@ class Device {
   tern_stream stream_ = nullptr;
 };
 
-// One row over `keys` keys in a cache of `dtype`, a head's rows of a block one after the other as the engine has them.
+// A row of each sequence over `keys` keys in a cache of `dtype`, a head's rows of a block one after the other as the
+// engine has them. Blocks of sequences alternate, as those that grow together have them.
 class Decode {
  public:
   Decode(Device& device, const Heads& heads, tern_dtype dtype, std::int64_t keys) : device_(device) {
     constexpr std::int64_t kBlock = 16;
-    const std::int64_t blocks = keys / kBlock + 1;
+    const std::int64_t rows = heads.sequences, each = (keys + kBlock - 1) / kBlock, blocks = each * rows + 1;
     args_.resize(TERN_ATTENTION_PAGED_NUM_ARGS);
     for (auto& arg : args_) arg.desc.dynamic_dim = -1;
-    put(TERN_ATTENTION_PAGED_Q, desc_of(TERN_F32, {1, heads.heads, heads.head_dim}));
+    put(TERN_ATTENTION_PAGED_Q, desc_of(TERN_F32, {rows, heads.heads, heads.head_dim}));
     tern_tensor_desc cache = desc_of(dtype, {blocks, kBlock, heads.kv_heads, heads.head_dim});
     cache.strides[1] = heads.head_dim;
     cache.strides[2] = kBlock * heads.head_dim;
@@ -94,16 +100,20 @@ class Decode {
       put(TERN_ATTENTION_PAGED_V_SCALE, scales);
     }
     std::vector<std::int32_t> table;
-    for (std::int64_t i = 1; i < blocks; ++i) table.push_back(static_cast<std::int32_t>(i));
-    put_integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, {1, blocks - 1});
-    put_integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, {0, 1}, {2});
-    put_integers(TERN_ATTENTION_PAGED_KV_LENS, {static_cast<std::int32_t>(keys)}, {1});
-    put(TERN_ATTENTION_PAGED_OUT, desc_of(TERN_F32, {1, heads.heads, heads.head_dim}));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      bounds_.push_back(static_cast<std::int32_t>(row + 1));
+      for (std::int64_t i = 0; i < each; ++i) table.push_back(static_cast<std::int32_t>(1 + i * rows + row));
+    }
+    lengths_.assign(static_cast<std::size_t>(rows), static_cast<std::int32_t>(keys));
+    put_integers(TERN_ATTENTION_PAGED_BLOCK_TABLE, table, {rows, each});
+    put_integers(TERN_ATTENTION_PAGED_CU_SEQLENS_Q, bounds_, {rows + 1});
+    put_integers(TERN_ATTENTION_PAGED_KV_LENS, lengths_, {rows});
+    put(TERN_ATTENTION_PAGED_OUT, desc_of(TERN_F32, {rows, heads.heads, heads.head_dim}));
     bind(keys);
   }
 
   double seconds() {
-    const tern_host_array arrays[] = {{bounds_, 2}, {&length_, 1}};
+    const tern_host_array arrays[] = {{bounds_.data(), std::ssize(bounds_)}, {lengths_.data(), std::ssize(lengths_)}};
     tern_host_args host{};
     host.size = sizeof host;
     host.arrays = arrays;
@@ -130,13 +140,12 @@ class Decode {
                 4 * values.size());
   }
   void bind(std::int64_t keys) {
-    length_ = static_cast<std::int32_t>(keys);
     for (const auto& arg : args_) descs_.push_back(arg.desc);
     alias_.assign(args_.size(), -1);
     attrs_.scale = 0.125F;
     attrs_.causal = 1;
     attrs_.max_seqlen_q = 1;
-    attrs_.max_seqlen_k = length_;
+    attrs_.max_seqlen_k = keys;
     tern_op_desc desc{};
     desc.size = sizeof desc;
     desc.op = TERN_OP_ATTENTION_PAGED;
@@ -163,8 +172,7 @@ class Decode {
   std::vector<std::int8_t> alias_;
   tern_attention_paged_attrs attrs_{};
   tern_bound bound_ = nullptr;
-  std::int32_t bounds_[2] = {0, 1};
-  std::int32_t length_ = 0;
+  std::vector<std::int32_t> bounds_ = {0}, lengths_;
 };
 
 }  // namespace
@@ -173,16 +181,22 @@ int main(int argc, char** argv) {
   Device device(argc > 1 ? std::atoi(argv[1]) : 2);
   Heads heads;
   if (argc > 4) heads = {std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4])};
+  if (argc > 5) heads.sequences = std::atoi(argv[5]);
   constexpr tern_dtype kDtypes[] = {TERN_F32, TERN_BF16, TERN_I8, TERN_F8_E4M3};
   std::printf("%8s", "keys");
   for (const tern_dtype dtype : kDtypes) std::printf(" %12s us", std::string(tern::dtype_name(dtype)).c_str());
   std::printf("\n");
-  for (const std::int64_t keys : {1024, 4096, 8192, 16384, 32768}) {
+  const std::vector<std::byte> other(kOther, std::byte{1});
+  for (const std::int64_t all_keys : {1024, 4096, 8192, 16384, 32768}) {
+    const std::int64_t keys = std::max<std::int64_t>(1, all_keys / heads.sequences);
     std::vector<std::unique_ptr<Decode>> calls;
     for (const tern_dtype dtype : kDtypes) calls.push_back(std::make_unique<Decode>(device, heads, dtype, keys));
     std::vector<double> best(calls.size(), 1e30);
     for (int run = 0; run < kRuns; ++run) {
-      for (std::size_t i = 0; i < calls.size(); ++i) best[i] = std::min(best[i], calls[i]->seconds());
+      for (std::size_t i = 0; i < calls.size(); ++i) {
+        for (std::size_t at = 0; at < other.size(); at += 64) sink = other[at];
+        best[i] = std::min(best[i], calls[i]->seconds());
+      }
     }
     std::printf("%8lld", static_cast<long long>(keys));
     for (const double seconds : best) std::printf(" %15.1f", seconds * 1e6);

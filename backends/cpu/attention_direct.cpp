@@ -41,21 +41,45 @@ Sums sums_of(const Forward& f, float* at, std::int64_t head) {
   return {at + head * (d.run / f.geometry.kv_heads), kDirectRows};
 }
 
-// Rows [first, ...) of a head that lie a stride apart, no more than `most`.
-StoredRows rows_from(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count,
-                     std::int64_t dim) {
-  return {rows.dtype, rows.at(first, head), rows.stride_row * rows.element_bytes(), count, dim};
+// Rows [first, first + count) that lie a stride apart in each head, and whose heads follow each other.
+struct Chunk {
+  std::int64_t first, count;
+  const std::byte* at;  // of head 0
+};
+
+// From row `first` on, before row `end`. Nothing: no rows.
+Chunk chunk_at(const HeadRows& rows, std::int64_t first, std::int64_t end) {
+  std::int64_t n = end - first;
+  if (n <= 0) return {first, 0, nullptr};
+  if (rows.table != nullptr) n = std::min(n, rows.block_size - first % rows.block_size);
+  if (rows.table == nullptr || rows.stride_head < rows.stride_row) n = std::min(n, kChunkOfRows);
+  return {first, n, rows.at(first, 0)};
 }
 
-// fn(first, count) for pieces of [begin, end) whose rows lie a stride apart and whose heads follow each other.
+StoredRows rows_of(const HeadRows& rows, const Chunk& chunk, std::int64_t head, std::int64_t dim) {
+  const std::int64_t bytes = rows.element_bytes();
+  return {rows.dtype, chunk.at + head * rows.stride_head * bytes, rows.stride_row * bytes, chunk.count, dim};
+}
+
+// Chunks lie anywhere, and the cpu itself looks ahead within a page alone: asks for what is read next. Inlined, as gcc
+// drops calls of functions that do nothing else.
+inline __attribute__((always_inline)) void ask_for(const HeadRows& rows, const Chunk& chunk, std::int64_t head,
+                                                   std::int64_t dim) {
+  constexpr std::int64_t kLine = 64;
+  const StoredRows asked = rows_of(rows, chunk, head, dim);
+  const std::int64_t bytes = dim * rows.element_bytes();
+  for (std::int64_t r = 0; r < asked.count; ++r) {
+    for (std::int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(asked.first + r * asked.stride + i);
+  }
+}
+
+// fn(chunk, the next one) for the rows of a block.
 template <typename Fn>
-void for_chunks(const HeadRows& rows, std::int64_t begin, std::int64_t end, const Fn& fn) {
-  for (std::int64_t at = begin; at < end;) {
-    std::int64_t n = end - at;
-    if (rows.table != nullptr) n = std::min(n, rows.block_size - at % rows.block_size);
-    if (rows.table == nullptr || rows.stride_head < rows.stride_row) n = std::min(n, kChunkOfRows);
-    fn(at, n);
-    at += n;
+void for_chunks(const HeadRows& rows, const KeyBlock& block, const Fn& fn) {
+  for (Chunk chunk = chunk_at(rows, block.begin, block.end); chunk.count > 0;) {
+    const Chunk next = chunk_at(rows, chunk.first + chunk.count, block.end);
+    fn(chunk, next);
+    chunk = next;
   }
 }
 
@@ -66,10 +90,13 @@ void run_keys(const Forward& f, const QueryTile* tiles, const KeyBlock& block, f
   const auto sequence = static_cast<std::size_t>(tiles->sequence);
   const HeadRows &keys = f.keys[sequence], &values = f.values[sequence];
   const std::int64_t rows = tiles->count, ld = f.space.value_ld;
-  for_chunks(keys, block.begin, block.end, [&](std::int64_t first, std::int64_t n) {
+  const Chunk first_values = chunk_at(values, block.begin, block.end);
+  for_chunks(keys, block, [&](const Chunk& chunk, const Chunk& next) {
     for (std::int64_t h = 0; h < g.kv_heads; ++h) {
       const HeadSpace head = head_space(f, mine, h);
-      f.rows.scores(rows_from(keys, h, first, n, g.head_dim), head.q, rows, head.scores + (first - block.k0),
+      if (next.count > 0) ask_for(keys, next, h, g.head_dim);
+      if (next.count == 0) ask_for(values, first_values, h, g.value_dim);
+      f.rows.scores(rows_of(keys, chunk, h, g.head_dim), head.q, rows, head.scores + (chunk.first - block.k0),
                     kKeyBlock);
     }
   });
@@ -86,10 +113,11 @@ void run_keys(const Forward& f, const QueryTile* tiles, const KeyBlock& block, f
     scale_keys(f, values, block, scales.values, rows, head.scores, kKeyBlock);
     std::fill_n(head.block_out, rows * ld, 0.0F);
   }
-  for_chunks(values, block.begin, block.end, [&](std::int64_t first, std::int64_t n) {
+  for_chunks(values, block, [&](const Chunk& chunk, const Chunk& next) {
     for (std::int64_t h = 0; h < g.kv_heads; ++h) {
       const HeadSpace head = head_space(f, mine, h);
-      f.rows.weigh(rows_from(values, h, first, n, g.value_dim), head.scores + (first - block.k0), kKeyBlock, rows,
+      if (next.count > 0) ask_for(values, next, h, g.value_dim);
+      f.rows.weigh(rows_of(values, chunk, h, g.value_dim), head.scores + (chunk.first - block.k0), kKeyBlock, rows,
                    head.block_out, ld);
     }
   });

@@ -84,17 +84,17 @@ HeadRows head_rows(const TensorView& tensor, std::int64_t first) {
 
 void read_scales(const HeadRows& rows, std::int64_t head, std::int64_t first, std::int64_t count, float* to) {
   constexpr std::int64_t kUsual = 16;  // tokens of a block
-  for (std::int64_t at = first; at < first + count;) {
-    const std::int64_t place = at % rows.block_size;
-    const std::int64_t n = std::min(first + count - at, rows.block_size - place);
-    const float* from = rows.scales + rows.table[at / rows.block_size * rows.table_stride] * rows.scale_block +
+  std::int64_t block = first / rows.block_size, place = first % rows.block_size;
+  for (std::int64_t done = 0; done < count; ++block, place = 0) {
+    const std::int64_t n = std::min(count - done, rows.block_size - place);
+    const float* from = rows.scales + rows.table[block * rows.table_stride] * rows.scale_block +
                         place * rows.scale_row + head * rows.scale_head;
     if (rows.scale_row == 1 && n == kUsual) {  // so many that it's no call
-      std::memcpy(to + (at - first), from, kUsual * sizeof(float));
+      std::memcpy(to + done, from, kUsual * sizeof(float));
     } else {
-      for (std::int64_t i = 0; i < n; ++i) to[at - first + i] = from[i * rows.scale_row];
+      for (std::int64_t i = 0; i < n; ++i) to[done + i] = from[i * rows.scale_row];
     }
-    at += n;
+    done += n;
   }
   if (const float factor = code_factor(rows.dtype); factor != 1.0F) rows.kernels->scale(to, factor, count);
 }
