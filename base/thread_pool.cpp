@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -118,6 +119,60 @@ int usable_threads() {
   return std::max(cpus, 1);
 }
 
+namespace {
+
+// Where the threads of a pool run. A kernel that wakes a worker may put it on its caller's cpu, where it waits until
+// that one sleeps, and leave the two there for long though another cpu has nothing to do: a loop then takes twice as
+// long, and what its caller spins. So a worker that finds itself there moves.
+class Places {
+ public:
+  explicit Places(int threads) : cpus_(static_cast<std::size_t>(threads)) {
+    for (auto& cpu : cpus_) cpu.store(-1, std::memory_order_relaxed);
+#if defined(__linux__)
+    CPU_ZERO(&allowed_);
+    moves_ = sched_getaffinity(0, sizeof allowed_, &allowed_) == 0 && CPU_COUNT(&allowed_) >= threads;
+#endif
+  }
+
+  // The calling thread is number `thread`: 0 begins a loop, the others take part in it.
+  void settle(int thread) {
+#if defined(__linux__)
+    if (!moves_) return;
+    int here = sched_getcpu();
+    if (thread > 0 && is_taken(here, thread)) here = leave(thread);
+    auto& mine = cpus_[static_cast<std::size_t>(thread)];
+    if (mine.load(std::memory_order_relaxed) != here) mine.store(here, std::memory_order_relaxed);
+#endif
+  }
+
+ private:
+#if defined(__linux__)
+  // By one of the threads before this one, which stay.
+  [[nodiscard]] bool is_taken(int cpu, int thread) const {
+    return std::any_of(cpus_.begin(), cpus_.begin() + thread,
+                       [cpu](const auto& other) { return other.load(std::memory_order_relaxed) == cpu; });
+  }
+
+  int leave(int thread) {
+    cpu_set_t free = allowed_;
+    for (std::size_t i = 0; i < cpus_.size(); ++i) {
+      const int cpu = cpus_[i].load(std::memory_order_relaxed);
+      if (i != static_cast<std::size_t>(thread) && cpu >= 0) CPU_CLR(cpu, &free);
+    }
+    if (CPU_COUNT(&free) > 0 && sched_setaffinity(0, sizeof free, &free) == 0) {
+      (void)sched_setaffinity(0, sizeof allowed_, &allowed_);  // where it is it may be moved from
+    }
+    return sched_getcpu();
+  }
+
+  cpu_set_t allowed_;
+  bool moves_ = false;
+#endif
+  std::vector<std::atomic<int>> cpus_;
+};
+
+}  // namespace
+
 struct ThreadPool::Shared {
   // One a worker, on its own cache line: a bump of `ticket` hands it the job.
   struct alignas(64) Slot {
@@ -125,7 +180,7 @@ struct ThreadPool::Shared {
     std::thread thread;
   };
 
-  explicit Shared(int workers) : slots(static_cast<std::size_t>(workers)) {}
+  explicit Shared(int workers) : slots(static_cast<std::size_t>(workers)), places(workers + 1) {}
 
   std::mutex busy;  // held by the caller whose loop the workers run
   Body body = nullptr;
@@ -135,6 +190,7 @@ struct ThreadPool::Shared {
   std::mutex failure_mutex;
   std::exception_ptr failure;
   std::vector<Slot> slots;
+  Places places;
   std::uint32_t generation = fork_generation.load(std::memory_order_relaxed);
 
   [[nodiscard]] bool forked() const { return generation != fork_generation.load(std::memory_order_relaxed); }
@@ -155,6 +211,7 @@ struct ThreadPool::Shared {
     for (std::uint32_t seen = 0;;) {
       seen = wait_change(slot.ticket, seen);
       if (stop) return;
+      places.settle(worker + 1);
       call(worker + 1);
       if (pending.fetch_sub(1, std::memory_order_acq_rel) == 1) pending.notify_one();
     }
@@ -200,6 +257,7 @@ void ThreadPool::run(int width, void* context, Body body) {
   }
   shared.body = body;
   shared.context = context;
+  shared.places.settle(0);
   shared.pending.store(static_cast<std::uint32_t>(width - 1), std::memory_order_relaxed);
   for (int i = 0; i + 1 < width; ++i) {
     auto& ticket = shared.slots[static_cast<std::size_t>(i)].ticket;

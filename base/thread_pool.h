@@ -1,4 +1,5 @@
 // A pool of threads for data-parallel loops. Hand-off is a store and a spin while the pool is hot; idle workers sleep.
+// Where every thread can have a cpu for itself, those that meet on one part again.
 //
 // Any thread may call; one loop runs on the workers at a time. A loop started inside a loop, or while another thread's
 // loop holds the workers, runs on its caller alone, with the same split of the range, so results cannot depend on which

@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +44,34 @@ TEST(ThreadPool, WritesAreSeenAfterEachOfManyLoops) {
   }
   EXPECT_EQ(std::accumulate(data.begin(), data.end(), 0), 64 * 5000);
 }
+
+#if defined(__linux__)
+// Broken if a worker that was put on its caller's cpu stays there, while another has nothing to do.
+TEST(ThreadPool, ThreadsThatMeetOnACpuPartAgain) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "one cpu";
+  ThreadPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    int cpus[2] = {-1, -1};
+    const int meet = sched_getcpu();
+    const auto meeting = [&](std::int64_t, std::int64_t, int thread) {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(meet, &one);
+      ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+      cpus[thread] = sched_getcpu();
+    };
+    pool.parallel_for(2, 1, meeting);
+    ASSERT_EQ(cpus[0], meet);
+    ASSERT_EQ(cpus[1], meet);
+    pool.parallel_for(2, 1, [&](std::int64_t, std::int64_t, int thread) { cpus[thread] = sched_getcpu(); });
+    EXPECT_EQ(cpus[0], meet);
+    EXPECT_NE(cpus[1], meet);
+    ASSERT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+  }
+}
+#endif
 
 TEST(ThreadPool, NestedLoopsRunOnTheirCaller) {
   ThreadPool pool(3);
