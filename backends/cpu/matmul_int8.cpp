@@ -14,10 +14,10 @@
 namespace tern::cpu {
 namespace {
 
-constexpr std::int64_t kParallelProducts = 131072;  // that are worth two threads
-constexpr std::int64_t kPackingRows = 7;            // of x: what packing a panel takes the time of
-constexpr std::int64_t kRowBytes = 384 << 10;       // of q that are multiplied by one panel after the other
-constexpr std::int64_t kStoredRows = 48;            // whose sums a thread holds, where y isn't plain fp32
+constexpr std::int64_t kParallelProducts = 65536;  // that are worth another thread
+constexpr std::int64_t kPackingRows = 7;           // of x: what packing a panel takes the time of
+constexpr std::int64_t kRowBytes = 384 << 10;      // of q that are multiplied by one panel after the other
+constexpr std::int64_t kStoredRows = 48;           // whose sums a thread holds, where y isn't plain fp32
 
 // What lies in the workspace: x, then what each thread has.
 struct Layout {
@@ -169,31 +169,30 @@ void run(const KernelArgs& args) {
   quantise(args, io, kernels, packing.offset_for(kernels), room.x);
   const std::int64_t at_once = std::max(kStoredRows, kRowBytes / std::max<std::int64_t>(k, 1));
   const std::int64_t panels = (columns + kInt8Columns - 1) / kInt8Columns;
-  const auto run_task = [&](std::int64_t task, int thread) {
+  const std::int64_t products = (rows + kPackingRows) * std::max<std::int64_t>(k, 1) * kInt8Columns;
+  const std::int64_t worth = std::max<std::int64_t>(1, kParallelProducts / products);
+  args.pool->parallel_for(panels, worth, [&](std::int64_t begin, std::int64_t end, int thread) {
     alignas(64) float added[kInt8Columns] = {};
     const Int8Panel panel = room.panel(thread);
-    const std::int64_t first = task / panels * at_once, column = task % panels * kInt8Columns;
-    const int n = static_cast<int>(std::min<std::int64_t>(kInt8Columns, columns - column));
-    pack(io, kernels, w, packing, column, n, k / kInt8Block, panel);
-    Int8Tile tile{.x = room.x.from(first),
-                  .rows = std::min(at_once, rows - first),
-                  .w = panel,
-                  .minima = packing.minima,
-                  .columns = n};
-    if (bias.present()) {
-      const float* from = io.load(bias, column * bias.stride(0), bias.stride(0), n, added);
-      if (from != added) std::copy_n(from, n, added);
-      tile.bias = added;
+    for (std::int64_t first = 0; first < rows; first += at_once) {
+      for (std::int64_t p = begin; p < end; ++p) {
+        const std::int64_t column = p * kInt8Columns;
+        const int n = static_cast<int>(std::min<std::int64_t>(kInt8Columns, columns - column));
+        pack(io, kernels, w, packing, column, n, k / kInt8Block, panel);
+        Int8Tile tile{.x = room.x.from(first),
+                      .rows = std::min(at_once, rows - first),
+                      .w = panel,
+                      .minima = packing.minima,
+                      .columns = n};
+        if (bias.present()) {
+          const float* from = io.load(bias, column * bias.stride(0), bias.stride(0), n, added);
+          if (from != added) std::copy_n(from, n, added);
+          tile.bias = added;
+        }
+        multiply(args, io, by_panel, tile, first, column, room.stored(thread));
+      }
     }
-    multiply(args, io, by_panel, tile, first, column, room.stored(thread));
-  };
-  // A panel is a task: a cpu that others use too gets fewer of them.
-  const std::int64_t tasks = (rows + at_once - 1) / at_once * panels;
-  if ((rows + kPackingRows) * k * columns < kParallelProducts) {
-    for (std::int64_t task = 0; task < tasks; ++task) run_task(task, 0);
-  } else {
-    args.pool->parallel_tasks(tasks, run_task);
-  }
+  });
 }
 
 constexpr KernelEntry kKernels[] = {{TERN_OP_MATMUL_Q, "int8", supports, workspace, nullptr, run}};
