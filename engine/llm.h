@@ -33,12 +33,17 @@ struct Dialogue {
   Dialogue() = default;
   Dialogue(std::initializer_list<Message> of) : messages(of) {}
   Dialogue(std::vector<Message> of, std::string tools) : messages(std::move(of)), tools_json(std::move(tools)) {}
+  void add_image(std::string source, std::string place) {
+    images.push_back(std::move(source));
+    image_places.push_back(std::move(place));
+  }
 
   std::vector<Message> messages;
   std::string tools_json;  // what the model may call: an array of JSON schemas, or ""
   // One for each <image> in the messages, in their order: paths, URLs or base64 (session/image_source.h). Without any
   // the tag is text as any other.
   std::vector<std::string> images;
+  std::vector<std::string> image_places;  // what errors call each of them; empty: by its source
   std::string template_kwargs;  // variables of its own beside LLMOptions::template_kwargs, as a JSON object, or ""
   bool add_generation_prompt = true;    // the answer's opening stands behind the messages
   bool continue_final_message = false;  // the model goes on with the last message: there is no opening then
@@ -201,8 +206,9 @@ class LLM {
   // A vector of each text, as many texts at once as there are seats; what is wrong with one text is its own error.
   // Throws Failure (device) where memory does not suffice.
   [[nodiscard]] std::vector<PooledText> embed(std::span<const Prompt> texts, const EmbedOptions& options);
-  // The logits of the labels of each prompt. Throws Failure (data) for a model that is no classification.
-  [[nodiscard]] std::vector<PooledText> classify(std::span<const Prompt> prompts);
+  // The logits of the labels of each prompt, or with `each` of each of its tokens. Throws Failure (data) for a model
+  // that is no classification.
+  [[nodiscard]] std::vector<PooledText> classify(std::span<const Prompt> prompts, bool each = false);
   // How relevant each document is to its query, one number from 0 to 1, asked in the words of Qwen3-Reranker: of a
   // language model the probability of "yes" beside "no", of a classification with one label the sigmoid of its logit,
   // or the logit itself where the model's authors say so (ModelConfig::label_sigmoid). Of a model without a head it's
@@ -211,6 +217,12 @@ class LLM {
   // model, and for a tokenizer without those words. `use_activation` false: the logit, of a language model that of
   // "yes" less that of "no".
   [[nodiscard]] std::vector<PooledText> rerank(std::span<const RerankPair> pairs, bool use_activation = true);
+  // The three above as jobs, which throw as they do, and what is computed of jobs: the numbers of each job's texts,
+  // which its `finish` has yet to see. Throws Failure (device) where memory does not suffice.
+  [[nodiscard]] PoolingJob embedding(std::span<const Prompt> texts, const EmbedOptions& options) const;
+  [[nodiscard]] PoolingJob classification(std::span<const Prompt> prompts, bool each = false) const;
+  [[nodiscard]] PoolingJob ranking(std::span<const RerankPair> pairs, bool use_activation = true) const;
+  [[nodiscard]] std::vector<std::vector<PooledText>> pool(std::span<PoolingJob> jobs);
 
   // Reads an adapter for requests to choose (RequestOptions::adapter). Any thread. Errors (data): as of
   // AdapterRegistry::load; (usage): the LLM was opened without room for any.
@@ -238,6 +250,7 @@ class LLM {
   [[nodiscard]] bool generates() const;
   [[nodiscard]] bool takes_images() const { return takes_images_; }
   [[nodiscard]] std::int64_t max_model_len() const;
+  [[nodiscard]] std::int64_t max_num_seqs() const { return options_.engine.max_num_seqs; }
   [[nodiscard]] const session::Session& session() const { return session_; }
   // Made at the first use: scoring alone needs no cache. Throws Failure (device) where memory does not suffice.
   [[nodiscard]] LLMEngine& engine();
@@ -262,7 +275,8 @@ class LLM {
                                              PooledOutput output);
   [[nodiscard]] std::vector<Result<TextTokens>> tokens_of(std::span<const Prompt> prompts) const;
   [[nodiscard]] Result<TextTokens> pair_tokens(const RerankPair& pair) const;
-  [[nodiscard]] std::vector<PooledText> cosines(std::span<const RerankPair> pairs);
+  [[nodiscard]] PoolingJob cosines(std::span<const RerankPair> pairs) const;
+  [[nodiscard]] std::vector<PooledText> pooled(PoolingJob&& job);
   [[nodiscard]] Pooling label_pooling() const;
   void pool_run(std::span<const Result<TextTokens>> texts, std::span<const std::size_t> some,
                 std::vector<PooledText>& out);

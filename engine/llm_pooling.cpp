@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 
@@ -21,7 +22,7 @@ std::int64_t capacity_for(std::int64_t tokens) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(tokens, kFewestTokens))));
 }
 
-void scale_to_unit(std::vector<float>& values) {
+void scale_to_unit(std::span<float> values) {
   double squares = 0;
   for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
   const double length = std::max(std::sqrt(squares), 1e-12);  // as PyTorch's normalize
@@ -151,26 +152,35 @@ Result<TextTokens> LLM::pair_tokens(const RerankPair& pair) const {
   });
 }
 
-std::vector<PooledText> LLM::embed(std::span<const Prompt> texts, const EmbedOptions& options) {
+PoolingJob LLM::embedding(std::span<const Prompt> texts, const EmbedOptions& options) const {
   std::vector<Prompt> prompts(texts.begin(), texts.end());
   for (Prompt& prompt : prompts) {
     if (auto* text = std::get_if<std::string>(&prompt)) text->insert(0, options.prompt);
   }
-  auto out = pool(tokens_of(prompts), options.pooling, PooledOutput::hidden);
-  if (!options.normalize) return out;
-  for (PooledText& text : out) scale_to_unit(text.values);
-  return out;
+  PoolingJob job{tokens_of(prompts), options.pooling, PooledOutput::hidden, {}};
+  if (!options.normalize) return job;
+  job.finish = [each = options.pooling == Pooling::each](std::vector<PooledText>&& out) {
+    for (PooledText& text : out) {
+      if (text.error) continue;
+      const std::size_t width = text.values.size() / static_cast<std::size_t>(each ? text.tokens : 1);
+      for (std::size_t at = 0; at < text.values.size(); at += width) {
+        scale_to_unit(std::span(text.values).subspan(at, width));
+      }
+    }
+    return std::move(out);
+  };
+  return job;
 }
 
-std::vector<PooledText> LLM::classify(std::span<const Prompt> prompts) {
+PoolingJob LLM::classification(std::span<const Prompt> prompts, bool each) const {
   if (session_.model.config.head != models::ModelHead::classification) {
     throw Failure(data_error(cat(session_.path.string(), ": config.json: field \"architectures\""),
                              "a class for sequence classification", "another", "choose a model that has labels"));
   }
-  return pool(tokens_of(prompts), label_pooling(), PooledOutput::labels);
+  return {tokens_of(prompts), each ? Pooling::each : label_pooling(), PooledOutput::labels, {}};
 }
 
-std::vector<PooledText> LLM::cosines(std::span<const RerankPair> pairs) {
+PoolingJob LLM::cosines(std::span<const RerankPair> pairs) const {
   std::vector<Prompt> texts;
   std::map<std::string, std::size_t> places;  // a query that many documents are compared with is computed once
   const auto place = [&](const std::string& text) {
@@ -178,26 +188,37 @@ std::vector<PooledText> LLM::cosines(std::span<const RerankPair> pairs) {
     if (is_new) texts.emplace_back(text);
     return at->second;
   };
-  std::vector<std::pair<std::size_t, std::size_t>> compared;
-  for (const RerankPair& pair : pairs) compared.emplace_back(place(pair.query), place(pair.document));
+  struct Compared {
+    std::size_t first, second;
+    bool has_instruction;
+  };
+  std::vector<Compared> compared;
+  for (const RerankPair& pair : pairs) {
+    const std::size_t first = place(pair.query);
+    compared.push_back({first, place(pair.document), pair.instruction.has_value()});
+  }
   EmbedOptions options = default_pooling();
   options.normalize = true;
-  const std::vector<PooledText> vectors = embed(texts, options);
-  std::vector<PooledText> out;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const PooledText& first = vectors[compared[i].first];
-    const PooledText& second = vectors[compared[i].second];
-    PooledText& made = out.emplace_back();
-    made.tokens = first.tokens + second.tokens;
-    made.error = first.error ? first.error : second.error;
-    if (pairs[i].instruction) made.error = no_instruction();
-    if (made.error) continue;
-    made.values = {std::inner_product(first.values.begin(), first.values.end(), second.values.begin(), 0.0F)};
-  }
-  return out;
+  PoolingJob job = embedding(texts, options);
+  job.finish = [compared, to_unit = std::move(job.finish)](std::vector<PooledText>&& texts) {
+    const std::vector<PooledText> vectors = to_unit(std::move(texts));
+    std::vector<PooledText> out;
+    for (const Compared& one : compared) {
+      const PooledText& first = vectors[one.first];
+      const PooledText& second = vectors[one.second];
+      PooledText& made = out.emplace_back();
+      made.tokens = first.tokens + second.tokens;
+      made.error = first.error ? first.error : second.error;
+      if (one.has_instruction) made.error = no_instruction();
+      if (made.error) continue;
+      made.values = {std::inner_product(first.values.begin(), first.values.end(), second.values.begin(), 0.0F)};
+    }
+    return out;
+  };
+  return job;
 }
 
-std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs, bool use_activation) {
+PoolingJob LLM::ranking(std::span<const RerankPair> pairs, bool use_activation) const {
   const models::ModelConfig& config = session_.model.config;
   if (config.head == models::ModelHead::none) return cosines(pairs);
   const bool classifies = config.head == models::ModelHead::classification;
@@ -209,19 +230,63 @@ std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs, bool use_
                              "a language model, or a classification with one label or with yes and no", "another",
                              "choose a model that was made to rerank"));
   }
-  const tokenizer::Tokenizer& tokenizer = session_.text->tokenizer;
-  const Verdicts verdicts = classifies ? Verdicts{0, 1} : verdict_ids(tokenizer).value();
-  std::vector<Result<TextTokens>> texts;
-  for (const RerankPair& pair : pairs) texts.push_back(pair_tokens(pair));
-  auto out = pool(texts, label_pooling(), classifies ? PooledOutput::labels : PooledOutput::tokens);
-  for (PooledText& text : out) {
-    if (text.error) continue;
-    const auto at = [&](std::int32_t id) { return static_cast<double>(text.values[static_cast<std::size_t>(id)]); };
-    const double logit = has_label ? at(0) : at(verdicts.yes) - at(verdicts.no);
-    const bool is_logit = !use_activation || (has_label && !config.label_sigmoid);
-    text.values = {static_cast<float>(is_logit ? logit : sigmoid(logit))};
+  const Verdicts verdicts = classifies ? Verdicts{0, 1} : verdict_ids(session_.text->tokenizer).value();
+  PoolingJob job;
+  for (const RerankPair& pair : pairs) job.texts.push_back(pair_tokens(pair));
+  job.pooling = label_pooling();
+  job.output = classifies ? PooledOutput::labels : PooledOutput::tokens;
+  const bool is_logit = !use_activation || (has_label && !config.label_sigmoid);
+  job.finish = [has_label, verdicts, is_logit](std::vector<PooledText>&& out) {
+    for (PooledText& text : out) {
+      if (text.error) continue;
+      const auto at = [&](std::int32_t id) { return static_cast<double>(text.values[static_cast<std::size_t>(id)]); };
+      const double logit = has_label ? at(0) : at(verdicts.yes) - at(verdicts.no);
+      text.values = {static_cast<float>(is_logit ? logit : sigmoid(logit))};
+    }
+    return std::move(out);
+  };
+  return job;
+}
+
+// Jobs of a kind go together as one list of texts, which is cut into runs wherever it has to be.
+std::vector<std::vector<PooledText>> LLM::pool(std::span<PoolingJob> jobs) {
+  std::vector<std::vector<PooledText>> out(jobs.size());
+  std::vector<bool> done(jobs.size());
+  for (std::size_t first = 0; first < jobs.size(); ++first) {
+    if (done[first]) continue;
+    std::vector<std::size_t> alike;
+    std::vector<Result<TextTokens>> texts;
+    for (std::size_t i = first; i < jobs.size(); ++i) {
+      if (jobs[i].pooling != jobs[first].pooling || jobs[i].output != jobs[first].output) continue;
+      done[i] = true;
+      alike.push_back(i);
+      out[i].resize(jobs[i].texts.size());
+      std::ranges::move(jobs[i].texts, std::back_inserter(texts));
+    }
+    auto all = pool(texts, jobs[first].pooling, jobs[first].output);
+    auto from = all.begin();
+    for (const std::size_t i : alike) {
+      for (PooledText& text : out[i]) text = std::move(*from++);
+    }
   }
   return out;
+}
+
+std::vector<PooledText> LLM::pooled(PoolingJob&& job) {
+  auto texts = std::move(pool(std::span(&job, 1)).front());
+  return job.finish ? job.finish(std::move(texts)) : std::move(texts);
+}
+
+std::vector<PooledText> LLM::embed(std::span<const Prompt> texts, const EmbedOptions& options) {
+  return pooled(embedding(texts, options));
+}
+
+std::vector<PooledText> LLM::classify(std::span<const Prompt> prompts, bool each) {
+  return pooled(classification(prompts, each));
+}
+
+std::vector<PooledText> LLM::rerank(std::span<const RerankPair> pairs, bool use_activation) {
+  return pooled(ranking(pairs, use_activation));
 }
 
 }  // namespace tern::engine

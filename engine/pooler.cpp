@@ -30,7 +30,7 @@ graph::Graph build_graph(const models::LoadedModel& model, const PoolerOptions& 
   nn::TokenCapacity capacity;
   capacity.tokens = options.max_tokens;
   capacity.sequences = options.max_texts;
-  capacity.rows = options.pooling == Pooling::mean ? 0 : options.max_texts;
+  capacity.rows = models::takes_rows(options.pooling) ? options.max_texts : 0;
   capacity.max_seqlen = options.max_tokens;
   capacity.token_types = model.architecture->encoder && model.architecture->encoder->token_types != nullptr;
   const nn::TokenInputs inputs = nn::declare_tokens(graph, capacity);
@@ -60,7 +60,7 @@ void Pooler::add_text(std::span<const std::int32_t> text, nn::TokenColumns& colu
   const auto length = static_cast<std::int32_t>(text.size());
   columns.ids.insert(columns.ids.end(), text.begin(), text.end());
   columns.cu_seqlens.push_back(begin + length);
-  if (options_.pooling != Pooling::mean)
+  if (models::takes_rows(options_.pooling))
     columns.rows.push_back(begin + models::pooled_row(config_, output_options(options_), text));
   if (encoder_ != nullptr && encoder_->positions != nullptr) {
     const auto positions = encoder_->positions(config_, text);
@@ -88,15 +88,22 @@ std::vector<std::vector<float>> Pooler::run(std::span<const std::span<const std:
   }
   graph::RunInputs run;
   nn::give_tokens(run, columns);
-  run.inputs["texts"] = nn::bytes_of(text_of_token);
+  if (options_.pooling == Pooling::mean) run.inputs["texts"] = nn::bytes_of(text_of_token);
   if (divides_in_graph()) run.inputs["shares"] = nn::bytes_of(shares);
   program_->run(run);
   const std::span<const std::byte> bytes = program_->output("out");
-  const auto all_rows = static_cast<std::size_t>(options_.pooling == Pooling::mean ? options_.max_texts : texts.size());
+  const bool each = options_.pooling == Pooling::each;
+  const std::size_t all_rows = each                                ? columns.ids.size()
+                               : options_.pooling == Pooling::mean ? static_cast<std::size_t>(options_.max_texts)
+                                                                   : texts.size();
   const std::size_t width = bytes.size() / sizeof(float) / all_rows;
-  std::vector<std::vector<float>> out(texts.size(), std::vector<float>(width));
+  std::vector<std::vector<float>> out(texts.size());
+  std::size_t row = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    std::memcpy(out[i].data(), bytes.data() + i * width * sizeof(float), width * sizeof(float));
+    const std::size_t rows = each ? texts[i].size() : 1;
+    out[i].resize(rows * width);
+    std::memcpy(out[i].data(), bytes.data() + row * width * sizeof(float), out[i].size() * sizeof(float));
+    row += rows;
     if (options_.pooling != Pooling::mean || divides_in_graph()) continue;
     for (float& number : out[i]) number /= static_cast<float>(texts[i].size());
   }

@@ -35,9 +35,9 @@ class Pooler {
   // Throws Failure (device) where memory does not suffice. `labels` is of a model with ModelHead::classification.
   Pooler(models::LoadedModel& model, const PoolerOptions& options, session::Runtime& runtime);
 
-  // A row of numbers for each text, of which there are at most max_texts; they have a token at least and at most
-  // max_tokens together. `token_types`: of each text one number a token, or none, where all
-  // are 0; empty: none has any.
+  // A row of numbers for each text, of Pooling::each one for each of its tokens, joined, of which there are at most
+  // max_texts; they have a token at least and at most max_tokens together. `token_types`: of each text one number a
+  // token, or none, where all are 0; empty: none has any.
   [[nodiscard]] std::vector<std::vector<float>> run(std::span<const std::span<const std::int32_t>> texts,
                                                     std::span<const std::span<const std::int32_t>> token_types = {});
 

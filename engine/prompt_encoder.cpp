@@ -62,7 +62,7 @@ std::vector<session::ImagePatches> PromptEncoder::patches_of(const Dialogue& dia
     throw Failure(data_error("images", "a model with a chat template, which says where they stand", "no template",
                              "give one with --template, or leave the images out"));
   }
-  return prompts.read(dialogue.images, max_tokens_).value();
+  return prompts.read(dialogue.images, max_tokens_, dialogue.image_places).value();
 }
 
 Json PromptEncoder::kwargs_of(const Dialogue& dialogue) const {

@@ -1,8 +1,11 @@
 #include "hub/http.h"
 
 #include <curl/curl.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <memory>
 #include <mutex>
@@ -13,24 +16,25 @@
 namespace tern::hub {
 namespace {
 
-constexpr std::size_t kMaxText = std::size_t{64} << 20;
+constexpr std::size_t kMaxHeaders = std::size_t{256} << 10;
 
 struct Exchange {
   const HttpRequest* request = nullptr;
   HttpReply* reply = nullptr;
   CURL* handle = nullptr;
   bool begun = false;
+  std::size_t header_bytes = 0;
 };
 
 std::size_t on_header(char* data, std::size_t size, std::size_t count, void* context) {
   auto& exchange = *static_cast<Exchange*>(context);
   const std::string_view line(data, size * count);
   const std::size_t colon = line.find(':');
-  if (colon != std::string_view::npos) {
+  exchange.header_bytes += line.size();
+  if (colon != std::string_view::npos && exchange.header_bytes <= kMaxHeaders) {
     std::string name(line.substr(0, colon));
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    if (exchange.reply->headers.size() < 1000)
-      exchange.reply->headers.emplace(std::move(name), trim(line.substr(colon + 1)));
+    exchange.reply->headers.emplace(std::move(name), trim(line.substr(colon + 1)));
   }
   return size * count;
 }
@@ -42,7 +46,7 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* conte
   curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
   const HttpRequest& request = *exchange.request;
   if (!request.sink || (status != 200 && status != 206)) {
-    if (exchange.reply->text.size() + bytes > kMaxText) return 0;
+    if (exchange.reply->text.size() + bytes > request.max_text) return 0;
     exchange.reply->text.append(data, bytes);
     return bytes;
   }
@@ -51,6 +55,41 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* conte
   exchange.begun = true;
   exchange.reply->aborted = !go_on;
   return go_on ? bytes : 0;
+}
+
+curl_socket_t open_socket(void* context, curlsocktype /*purpose*/, curl_sockaddr* to) {
+  auto& exchange = *static_cast<Exchange*>(context);
+  std::array<char, NI_MAXHOST> text{};
+  const int unknown = ::getnameinfo(&to->addr, to->addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+  if (unknown != 0 || !exchange.request->may_connect(text.data())) {
+    exchange.reply->refused = true;
+    return CURL_SOCKET_BAD;
+  }
+  return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+}
+
+int on_progress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto& exchange = *static_cast<Exchange*>(context);
+  if (!exchange.request->stopped()) return 0;
+  exchange.reply->aborted = true;
+  return 1;
+}
+
+// What only some requests ask.
+void set_bounds(CURL* h, const HttpRequest& request, Exchange& exchange) {
+  if (request.timeout > 0) {
+    curl_easy_setopt(h, CURLOPT_TIMEOUT_MS, std::max(1L, static_cast<long>(request.timeout * 1000)));
+  }
+  if (!request.through_proxy) curl_easy_setopt(h, CURLOPT_PROXY, "");
+  if (request.may_connect) {
+    curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, &exchange);
+  }
+  if (request.stopped) {
+    curl_easy_setopt(h, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(h, CURLOPT_XFERINFOFUNCTION, on_progress);
+    curl_easy_setopt(h, CURLOPT_XFERINFODATA, &exchange);
+  }
 }
 
 HttpReply exchanged(const HttpRequest& request, const std::string* body) {
@@ -65,13 +104,13 @@ HttpReply exchanged(const HttpRequest& request, const std::string* body) {
   curl_slist* list = nullptr;
   for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
   const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(list, curl_slist_free_all);
-  Exchange exchange{&request, &reply, handle.get(), false};
+  Exchange exchange{&request, &reply, handle.get(), false, 0};
   CURL* h = handle.get();
   const bool secure = request.url.starts_with("https:");
   curl_easy_setopt(h, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(h, CURLOPT_REDIR_PROTOCOLS_STR, secure ? "https" : "http,https");  // never down to plain text
-  curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, body == nullptr ? 1L : 0L);
+  curl_easy_setopt(h, CURLOPT_FOLLOWLOCATION, body == nullptr && request.follow_redirects ? 1L : 0L);
   curl_easy_setopt(h, CURLOPT_MAXREDIRS, 10L);
   curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(h, CURLOPT_USERAGENT, "tern/0.1");
@@ -83,6 +122,7 @@ HttpReply exchanged(const HttpRequest& request, const std::string* body) {
   curl_easy_setopt(h, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(h, CURLOPT_WRITEDATA, &exchange);
+  set_bounds(h, request, exchange);
   if (body != nullptr) {
     curl_easy_setopt(h, CURLOPT_POST, 1L);
     curl_easy_setopt(h, CURLOPT_POSTFIELDS, body->data());
@@ -92,6 +132,10 @@ HttpReply exchanged(const HttpRequest& request, const std::string* body) {
   if (request.resume_from > 0) curl_easy_setopt(h, CURLOPT_RANGE, range.c_str());
   const CURLcode code = curl_easy_perform(h);
   curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &reply.status);
+  char* location = nullptr;
+  curl_easy_getinfo(h, CURLINFO_REDIRECT_URL, &location);
+  if (location != nullptr) reply.location = location;
+  if (code == CURLE_OK) reply.refused = false;
   if (code != CURLE_OK && !reply.aborted) reply.failure = curl_easy_strerror(code);
   return reply;
 }

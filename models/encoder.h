@@ -13,8 +13,9 @@
 
 namespace tern::models {
 
-// Which tokens' hidden states a text's vector is made of: the first one's, the last one's, or the mean of all.
-enum class Pooling { cls, last, mean };
+// Which tokens' hidden states a text's vector is made of: the first one's, the last one's, or the mean of all. `each`:
+// there is one of every token.
+enum class Pooling { cls, last, mean, each };
 
 struct Encoder {
   std::string prefix;                    // before its modules' names where a class has a head, too: "roberta."

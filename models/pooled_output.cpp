@@ -16,7 +16,8 @@ using ops::Value;
 
 // [texts, hidden]
 Value pooled(graph::Graph& graph, const PooledOutputOptions& options, const nn::TokenInputs& inputs, Value hidden) {
-  if (options.pooling != Pooling::mean) return ops::gather_rows(graph, hidden, inputs.rows, options.needs);
+  if (options.pooling == Pooling::each) return hidden;
+  if (takes_rows(options.pooling)) return ops::gather_rows(graph, hidden, inputs.rows, options.needs);
   const TensorDesc desc = with_dynamic(make_desc(TERN_I32, {options.max_tokens}), 0, nn::kTokens);
   const Value texts = graph.input("texts", desc, graph::Padding::minus_one);
   ops::ScatterAddRowsOptions sums;

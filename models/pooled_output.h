@@ -31,14 +31,17 @@ struct PooledOutputOptions {
   std::uint32_t needs = 0;
 };
 
-// [max_texts, width] f32. Reads inputs.rows, one row a text, but for a mean: that declares the inputs `texts` [tokens]
-// i32, which text each token is of, and, where the graph divides, `shares` [texts] f32, 1 / their number.
+// [max_texts, width] f32, of Pooling::each [max_tokens, width]. Reads inputs.rows, one row a text (takes_rows), but for
+// a mean: that declares the inputs `texts` [tokens] i32, which text each token is of, and, where the graph divides,
+// `shares` [texts] f32, 1 / their number.
 [[nodiscard]] ops::Value pooled_output(nn::Context& context, const LoadedModel& model,
                                        const PooledOutputOptions& options, const nn::TokenInputs& inputs,
                                        ops::Value hidden);
 
-// The token of a text that is pooled, not of a mean. `Pooling::last` of labels is the last token that isn't padding
-// (transformers: the rightmost one that is not pad_token_id), else the text's last.
+[[nodiscard]] constexpr bool takes_rows(Pooling pooling) { return pooling == Pooling::cls || pooling == Pooling::last; }
+
+// The token of a text that is pooled, where takes_rows says that there is one. `Pooling::last` of labels is the last
+// token that isn't padding (transformers: the rightmost one that is not pad_token_id), else the text's last.
 [[nodiscard]] std::int32_t pooled_row(const ModelConfig& config, const PooledOutputOptions& options,
                                       std::span<const std::int32_t> text);
 

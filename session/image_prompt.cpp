@@ -92,14 +92,15 @@ bool ImagePrompts::has_places(std::string_view rendered, std::size_t images) con
   return found == images;
 }
 
-Result<std::vector<ImagePatches>> ImagePrompts::read(std::span<const std::string> sources,
-                                                     std::int64_t max_tokens) const {
+Result<std::vector<ImagePatches>> ImagePrompts::read(std::span<const std::string> sources, std::int64_t max_tokens,
+                                                     std::span<const std::string> places) const {
   return catching([&] {
     std::vector<ImagePatches> out;
     std::int64_t tokens = 0;
-    for (const std::string& source : sources) {
-      const std::string name = shown_source(source);
-      const media::Image image = shrunk(read_image(source).value(), max_pixels_, name);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const std::string place = i < places.size() ? places[i] : "";
+      const std::string name = place.empty() ? shown_source(sources[i]) : place;
+      const media::Image image = shrunk(read_image(sources[i], {}, place).value(), max_pixels_, name);
       out.push_back(make_patches(config_, image, name).value());
       tokens += out.back().tokens;
       if (tokens > max_tokens) {

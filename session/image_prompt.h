@@ -43,10 +43,10 @@ class ImagePrompts {
                                                  const tokenizer::Tokenizer& tokenizer, const ImageSizes& sizes = {},
                                                  const std::shared_ptr<const models::VisionConfig>& vision = nullptr);
 
-  // Sources as read_image has them. Errors (data): the first image that cannot be read, that the processor refuses, or
-  // with which they take more than `max_tokens`.
-  [[nodiscard]] Result<std::vector<ImagePatches>> read(std::span<const std::string> sources,
-                                                       std::int64_t max_tokens) const;
+  // Sources as read_image has them, and what errors call each of them; none: by its source. Errors (data): the first
+  // image that cannot be read, that the processor refuses, or with which they take more than `max_tokens`.
+  [[nodiscard]] Result<std::vector<ImagePatches>> read(std::span<const std::string> sources, std::int64_t max_tokens,
+                                                       std::span<const std::string> places = {}) const;
 
   // The ids of a prompt that the template rendered, `images` in order in the place of its placeholders. Errors (data):
   // more or fewer placeholders than images; the word of a place in the prompt's own text.

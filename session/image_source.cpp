@@ -35,8 +35,7 @@ media::Image from_base64(std::string_view text, const std::string& name, const m
   return decoded(std::as_bytes(std::span(*bytes)), name, limits);
 }
 
-media::Image from_data_url(std::string_view url, const media::ImageLimits& limits) {
-  const std::string name = shown_source(url);
+media::Image from_data_url(std::string_view url, const std::string& name, const media::ImageLimits& limits) {
   const std::size_t comma = url.find(',');
   if (comma == std::string_view::npos || !url.substr(0, comma).ends_with(";base64")) {
     throw Failure(data_error(name, "data:image/...;base64,... as its form",
@@ -46,8 +45,7 @@ media::Image from_data_url(std::string_view url, const media::ImageLimits& limit
   return from_base64(url.substr(comma + 1), name, limits);
 }
 
-media::Image from_web(const std::string& url, const media::ImageLimits& limits) {
-  const std::string name = shown_source(url);
+media::Image from_web(const std::string& url, const std::string& name, const media::ImageLimits& limits) {
   std::vector<std::byte> bytes;
   hub::HttpRequest request;
   request.url = url;
@@ -67,9 +65,12 @@ media::Image from_web(const std::string& url, const media::ImageLimits& limits) 
   return decoded(bytes, name, limits);
 }
 
-media::Image from_file(const std::string& path, const media::ImageLimits& limits) {
-  const auto file = io::MappedFile::open(path).value();
-  media::Image out = decoded(file->bytes(), path, limits);
+// `told`: what errors call it; "": its path.
+media::Image from_file(const std::string& path, const std::string& told, const media::ImageLimits& limits) {
+  const auto opened = io::MappedFile::open(path);
+  if (!opened && !told.empty()) throw Failure(opened.error().inside(told));
+  const auto& file = opened.value();
+  media::Image out = decoded(file->bytes(), told.empty() ? path : told, limits);
   file->intact().value();
   return out;
 }
@@ -82,18 +83,19 @@ std::string shown_source(std::string_view source) {
   return source.starts_with("http") ? cat(source.substr(0, kLongestPath), "...") : "the image in base64";
 }
 
-Result<media::Image> read_image(const std::string& source, const media::ImageLimits& limits) {
+Result<media::Image> read_image(const std::string& source, const media::ImageLimits& limits, const std::string& name) {
   return catching([&] {
-    if (source.starts_with("http://") || source.starts_with("https://")) return from_web(source, limits);
-    if (source.starts_with("data:")) return from_data_url(source, limits);
-    if (source.starts_with("file://")) return from_file(source.substr(7), limits);
+    const std::string shown = name.empty() ? shown_source(source) : name;
+    if (source.starts_with("http://") || source.starts_with("https://")) return from_web(source, shown, limits);
+    if (source.starts_with("data:")) return from_data_url(source, shown, limits);
+    if (source.starts_with("file://")) return from_file(source.substr(7), name, limits);
     std::error_code none;
-    if (source.size() > kLongestPath && !fs::exists(source, none))
-      return from_base64(source, shown_source(source), limits);
+    if (source.size() > kLongestPath && !fs::exists(source, none)) return from_base64(source, shown, limits);
     if (!fs::exists(source, none)) {
-      throw Failure(data_error(source, kSources, source.empty() ? "nothing" : "no such file", "correct the path"));
+      throw Failure(data_error(name.empty() ? source : name, kSources, source.empty() ? "nothing" : "no such file",
+                               "correct the path"));
     }
-    return from_file(source, limits);
+    return from_file(source, name, limits);
   });
 }
 

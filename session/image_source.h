@@ -9,8 +9,10 @@
 namespace tern::session {
 
 // `source`: a file's path (file:// before it or not), an http:// or https:// URL, a data: URL or plain base64. Errors
-// (data): no such file, no answer, no image, beyond the limits; they name the source, base64 by its form.
-[[nodiscard]] Result<media::Image> read_image(const std::string& source, const media::ImageLimits& limits = {});
+// (data): no such file, no answer, no image, beyond the limits; they say `name` of it, or where there is none name the
+// source, base64 by its form.
+[[nodiscard]] Result<media::Image> read_image(const std::string& source, const media::ImageLimits& limits = {},
+                                              const std::string& name = "");
 
 // What errors call it: the source, or the form of one that is the image's bytes.
 [[nodiscard]] std::string shown_source(std::string_view source);

@@ -31,6 +31,54 @@ TEST(Pooled, VectorsOfEachPooling) {
   }
 }
 
+// Of each token, every pooling is made: the first, the last, and the mean.
+TEST(Pooled, VectorsOfEachToken) {
+  const auto folder = fixture("qwen3-embedding");
+  const Numbers numbers(folder / "pooled.safetensors");
+  const auto tokens = numbers.ints("tokens");
+  const auto texts = texts_of(tokens, numbers.ints("lengths"));
+  auto model = load_any(folder);
+  const auto width = static_cast<std::size_t>(model.config.hidden_size);
+  for (const std::size_t together : {std::size_t{1}, std::size_t{3}, texts.size()}) {
+    const auto got = pooled(model, texts, {Pooling::each, PooledOutput::hidden, together});
+    ASSERT_EQ(got.size(), tokens.size() * width);
+    std::vector<float> first, last, mean;
+    const float* row = got.data();
+    for (const auto& text : texts) {
+      first.insert(first.end(), row, row + width);
+      std::vector<float> sum(width);
+      for (std::size_t i = 0; i < text.size(); ++i, row += width) {
+        for (std::size_t at = 0; at < width; ++at) sum[at] += row[at] / static_cast<float>(text.size());
+      }
+      last.insert(last.end(), row - width, row);
+      mean.insert(mean.end(), sum.begin(), sum.end());
+    }
+    EXPECT_LE(max_difference(first, numbers.floats("cls")), kPooled);
+    EXPECT_LE(max_difference(last, numbers.floats("last")), kPooled);
+    EXPECT_LE(max_difference(mean, numbers.floats("mean")), kPooled);
+  }
+}
+
+TEST(Pooled, LogitsOfLabelsOfEachToken) {
+  const auto folder = fixture("qwen3-seq-cls");
+  const Numbers numbers(folder / "pooled.safetensors");
+  const auto tokens = numbers.ints("tokens");
+  const auto texts = texts_of(tokens, numbers.ints("lengths"));
+  auto model = load_any(folder);
+  const auto got = pooled(model, texts, {Pooling::each, PooledOutput::labels, texts.size()});
+  ASSERT_EQ(got.size(), tokens.size() * 3);
+  models::PooledOutputOptions of_labels;
+  of_labels.output = PooledOutput::labels;
+  std::vector<float> last;
+  std::ptrdiff_t begin = 0;
+  for (const auto& text : texts) {
+    const std::ptrdiff_t at = begin + 3 * models::pooled_row(model.config, of_labels, text);
+    last.insert(last.end(), got.begin() + at, got.begin() + at + 3);
+    begin += 3 * static_cast<std::ptrdiff_t>(text.size());
+  }
+  EXPECT_LE(max_difference(last, numbers.floats("logits")), kPooled);
+}
+
 TEST(Pooled, LogitsOfLabelsAtTheLastTokenThatIsNoPadding) {
   const auto folder = fixture("qwen3-seq-cls");
   const Numbers numbers(folder / "pooled.safetensors");
