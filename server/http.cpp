@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "server/byte_budget.h"
 #include "server/http_connection.h"
 
 namespace tern::server {
@@ -33,6 +34,9 @@ class Server final : public HttpServer {
   Server(HttpOptions options, HttpHandler handler, HttpErrorBody error_body, HttpFaultTold fault_told)
       : io_(1), work_(io_.get_executor()), sweep_timer_(io_), accept_timer_(io_) {
     host_.options = std::move(options);
+    // One that is larger than all that there is could only be told in vain to come again.
+    host_.options.max_body_bytes = std::min(host_.options.max_body_bytes, host_.options.max_bodies_bytes);
+    host_.bodies = std::make_shared<ByteBudget>(host_.options.max_bodies_bytes);
     host_.handler = std::move(handler);
     host_.error_body = std::move(error_body);
     host_.fault_told = std::move(fault_told);

@@ -18,6 +18,8 @@
 
 namespace tern::server {
 
+class ByteBudget;
+class ByteShare;
 class RequestRecord;
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
@@ -27,6 +29,7 @@ struct HttpRequest {
   std::string query;   // as it came, without "?"
   Headers headers;     // names in lower case, in their order
   std::string body;
+  std::shared_ptr<ByteShare> share;       // of HttpOptions::max_bodies_bytes, for as long as the body is here
   std::string peer;                       // address of the client: "127.0.0.1:50812"
   std::shared_ptr<RequestRecord> record;  // what the access log tells of it; null: nothing is kept
 
@@ -73,6 +76,7 @@ struct HttpOptions {
   std::filesystem::path ssl_certfile;  // PEM; both or neither
   std::filesystem::path ssl_keyfile;
   std::size_t max_body_bytes = 64U << 20;
+  std::size_t max_bodies_bytes = 1U << 30;  // of all that are being received or read: more are told to come again
   std::size_t max_header_bytes = 64U << 10;
   std::size_t max_queued_bytes = 16U << 20;  // of an answer that its client does not read
   std::size_t max_connections = 10000;

@@ -224,7 +224,7 @@ bool Connection::parse() {
 bool Connection::parse_one() {
   if (!reader_) {
     reader_ = std::make_unique<RequestReader>(
-        RequestReader::Limits{host_.options.max_header_bytes, host_.options.max_body_bytes});
+        RequestReader::Limits{host_.options.max_header_bytes, host_.options.max_body_bytes, host_.bodies});
   }
   const bool had_header = reader_->header_done();
   in_.erase(0, reader_->put(in_));

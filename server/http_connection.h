@@ -30,6 +30,7 @@ struct ConnectionHost {
   HttpFaultTold fault_told;
   std::shared_ptr<TlsContext> tls;  // null: plain
   std::shared_ptr<Wakeups> wakeups;
+  std::shared_ptr<ByteBudget> bodies;
   bool draining = false;
   std::unordered_set<std::shared_ptr<Connection>> connections;
   std::array<char, 65536> scratch{};  // what is read lands here first, so that an idle connection holds no buffer

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "base/strings.h"
+#include "server/byte_budget.h"
 
 namespace tern::server {
 namespace {
@@ -109,6 +110,16 @@ class RequestReader::Parser final : public http::basic_parser<true> {
     error = http::error::bad_value;
   }
 
+  void refuse_for_now(BeastError& error) {
+    fault_ = RequestFault{503, "the bodies of other requests take all the memory that there is for them"};
+    error = http::error::bad_value;
+  }
+
+  void append(BeastView body, BeastError& error) {
+    if (request_.share != nullptr && !request_.share->take(body.size())) return refuse_for_now(error);
+    request_.body.append(body.data(), body.size());
+  }
+
   void explain(const BeastError& error) {
     if (error == http::error::header_limit) {
       fault_ = RequestFault{431, cat("the request's headers are larger than ", limits_.header_bytes, " bytes")};
@@ -153,15 +164,19 @@ class RequestReader::Parser final : public http::basic_parser<true> {
   }
 
   void on_response_impl(int, BeastView, int, BeastError&) override {}
-  void on_body_init_impl(const boost::optional<std::uint64_t>&, BeastError&) override {}
+  void on_body_init_impl(const boost::optional<std::uint64_t>& length, BeastError& error) override {
+    if (limits_.bodies == nullptr) return;
+    if (length && *length > limits_.bodies->left()) return refuse_for_now(error);
+    request_.share = std::make_shared<ByteShare>(limits_.bodies);
+  }
   // The body grows with what has come: a length that is only promised takes no memory.
-  std::size_t on_body_impl(BeastView body, BeastError&) override {
-    request_.body.append(body.data(), body.size());
+  std::size_t on_body_impl(BeastView body, BeastError& error) override {
+    append(body, error);
     return body.size();
   }
   void on_chunk_header_impl(std::uint64_t, BeastView, BeastError&) override {}
-  std::size_t on_chunk_body_impl(std::uint64_t, BeastView body, BeastError&) override {
-    request_.body.append(body.data(), body.size());
+  std::size_t on_chunk_body_impl(std::uint64_t, BeastView body, BeastError& error) override {
+    append(body, error);
     return body.size();
   }
   void on_finish_impl(BeastError&) override {}

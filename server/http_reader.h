@@ -26,6 +26,7 @@ class RequestReader {
   struct Limits {
     std::size_t header_bytes = 0;
     std::size_t body_bytes = 0;
+    std::shared_ptr<ByteBudget> bodies;  // of all requests together; null: no bound
   };
   explicit RequestReader(const Limits& limits);
   ~RequestReader();
