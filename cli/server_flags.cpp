@@ -83,6 +83,7 @@ server::HttpOptions http_options(const Arguments& arguments) {
   server::HttpOptions options;
   options.host = arguments.string("host");
   options.port = static_cast<std::uint16_t>(arguments.integer("port"));
+  options.max_bodies_bytes = static_cast<std::size_t>(arguments.integer("request_memory"));
   options.ssl_certfile = arguments.maybe_string("ssl_certfile").value_or("");
   options.ssl_keyfile = arguments.maybe_string("ssl_keyfile").value_or("");
   if (options.ssl_certfile.empty() != options.ssl_keyfile.empty()) {
@@ -92,6 +93,25 @@ server::HttpOptions http_options(const Arguments& arguments) {
 }
 
 bool is_loopback(const std::string& host) { return host == "127.0.0.1" || host == "::1" || host == "localhost"; }
+
+server::MediaOptions media_options(const Arguments& arguments) {
+  server::MediaOptions media;
+  media.allowed_domains = arguments.list("allowed_media_domains");
+  for (const std::string& domain : media.allowed_domains) {
+    if (domain == "*" || domain.find_first_of("/*@ ") == std::string::npos) continue;
+    throw Failure(usage_error(cat("--allowed_media_domains takes names of hosts, not ", domain),
+                              "write each as images.example.com, or * alone for any"));
+  }
+  media.allowed_local_path = arguments.maybe_string("allowed_local_media_path").value_or("");
+  std::error_code ignored;
+  if (!media.allowed_local_path.empty() && !fs::is_directory(media.allowed_local_path, ignored)) {
+    throw Failure(usage_error(cat("--allowed_local_media_path ", media.allowed_local_path.string(), " is no folder"),
+                              "name the folder that has the images"));
+  }
+  media.allow_redirects = arguments.boolean("media_url_allow_redirects");
+  media.timeout = std::chrono::milliseconds(std::llround(arguments.real("image_fetch_timeout") * 1000));
+  return media;
+}
 
 std::shared_ptr<server::AccessLog> access_log(const Arguments& arguments) {
   const std::string where = arguments.string("access_log");
@@ -113,6 +133,7 @@ server::ServerOptions server_options(const Arguments& arguments, const engine::L
   service.sampling = sampling_params(arguments, llm.default_sampling());
   service.formats = answer_formats(arguments, llm);
   service.system = system_message(arguments);
+  service.media = media_options(arguments);
   service.max_queue_len = arguments.integer("max_queue_len");
   if (arguments.was_set("seed")) service.seed = service.sampling.seed;
   return options;

@@ -19,7 +19,8 @@ namespace tern::cli {
 // --swap_space, --swap_dir, --swap_dir_space.
 void use_server_seats(const Arguments& arguments, engine::EngineOptions& options);
 
-// --host, --port, --ssl_certfile, --ssl_keyfile. Throws Failure (usage) for one of the last two alone.
+// --host, --port, --ssl_certfile, --ssl_keyfile, --request_memory. Throws Failure (usage) for one of the last two
+// alone.
 [[nodiscard]] server::HttpOptions http_options(const Arguments& arguments);
 
 // Whether only this machine reaches a server that listens there.
@@ -27,6 +28,10 @@ void use_server_seats(const Arguments& arguments, engine::EngineOptions& options
 
 // --access_log: null without one. Throws Failure (failed) where its file can't be written to.
 [[nodiscard]] std::shared_ptr<server::AccessLog> access_log(const Arguments& arguments);
+
+// --allowed_media_domains, --allowed_local_media_path, --media_url_allow_redirects, --image_fetch_timeout. Throws
+// Failure (usage) for what is no host, and for a folder that isn't there.
+[[nodiscard]] server::MediaOptions media_options(const Arguments& arguments);
 
 // --api_key, --served_model_name, --system, --reasoning_parser, --tool_call_parser, --lora_resolver_dir,
 // --max_queue_len, --request_timeout, --seed and those of sampling. Throws Failure (usage).

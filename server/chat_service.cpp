@@ -13,6 +13,7 @@
 #include "engine/token_bans.h"
 #include "server/forced_calls.h"
 #include "server/running_request.h"
+#include "server/waiting_request.h"
 
 namespace tern::server {
 
@@ -27,17 +28,6 @@ struct ChatService::Asked {
 };
 
 namespace {
-
-// A client must not make the server read its own files, or ask the machines beside it.
-std::optional<Error> refused_image(const std::vector<std::string>& images) {
-  constexpr std::size_t kShown = 60;
-  for (const std::string& image : images) {
-    if (image.starts_with("data:")) continue;
-    return data_error("image", "a data: URL, as a server fetches nothing for its clients", image.substr(0, kShown),
-                      "send the image itself: data:image/png;base64,...");
-  }
-  return std::nullopt;
-}
 
 // The adapter of that name in the folder of adapters. Names that lead out of it name none.
 std::optional<std::filesystem::path> resolved_folder(const std::filesystem::path& all, const std::string& name) {
@@ -88,6 +78,8 @@ bool opens_thoughts(const std::string& prompt_tail) {
   return begin != std::string::npos && (end == std::string::npos || end < begin);
 }
 
+Error closing() { return failed_error("the server is shutting down", "ask another, or come again later"); }
+
 // Of a request for words, to a model that gives none.
 Error no_words(const engine::LLM& llm) {
   const models::ModelConfig& config = llm.session().model.config;
@@ -123,11 +115,14 @@ ChatService::ChatService(engine::LLM& llm, ServiceOptions options)
       knows_developer_(llm.session().text->chat_template &&
                        llm.session().text->chat_template->source().find("developer") != std::string::npos),
       metrics_(options_.model_names.front(), cache_labels(llm)),
+      slots_(llm.generates() ? llm.max_num_seqs() : 0),
       end_token_ids_(llm.generates() ? llm.engine().end_token_ids() : std::vector<std::int32_t>()),
       vocab_size_(llm.session().model.config.vocab_size),
       grammars_(llm.session().text->tokenizer, end_token_ids_, vocab_size_),
       seeds_(options_.seed.value_or(std::random_device{}())),
-      engine_(llm, options_.sleep_on_idle) {}
+      engine_(llm, options_.sleep_on_idle),
+      pooling_([this](const std::function<void(engine::LLM&)>& work) { run(work); }, metrics_),
+      images_(options_.media) {}
 ChatService::~ChatService() = default;
 
 void ChatService::close() {
@@ -187,14 +182,17 @@ Result<engine::AdapterRef> ChatService::load_adapter(const engine::NamedAdapter&
 std::optional<Refusal> ChatService::refused(Asked& asked) const {
   if (auto unknown = unknown_model(asked.model, asked.running.engine.adapter)) return unknown;
   if (!llm_.generates()) return Refusal{no_words(llm_), 400};
-  if (closed_) return Refusal{failed_error("the server is shutting down", "ask another, or come again later"), 503};
+  if (closed_) return Refusal{closing(), 503};
   if (const auto why = engine_.dead()) return Refusal{*why, 503};
-  if (const auto waiting = engine_.stats().waiting; waiting >= options_.max_queue_len) {
-    return Refusal{failed_error(cat(waiting, " requests wait already, as many as --max_queue_len allows"),
-                                "come again in a moment"),
-                   429};
-  }
+  if (auto full = full_queue()) return Refusal{std::move(*full), 429};
   return std::nullopt;
+}
+
+std::optional<Error> ChatService::full_queue() const {
+  const auto waiting = stats().waiting + static_cast<std::int64_t>(images_.waiting());
+  if (waiting < options_.max_queue_len) return std::nullopt;
+  return failed_error(cat(waiting, " requests wait already, as many as --max_queue_len allows"),
+                      "come again in a moment");
 }
 
 std::uint64_t ChatService::any_seed() {
@@ -332,11 +330,30 @@ std::shared_ptr<RequestHandle> ChatService::begin(Asked&& asked, std::shared_ptr
   return request;
 }
 
-std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::shared_ptr<AnswerSink> sink) {
-  if (const auto refusal = refused_image(request.dialogue.images)) {
-    sink->failed(*refusal, 400);
+// Those that have to be fetched come first; nobody waits for them here.
+std::shared_ptr<RequestHandle> ChatService::begin_with_images(Asked&& asked, std::shared_ptr<AnswerSink> sink) {
+  auto& dialogue = std::get<engine::Dialogue>(asked.prompt);
+  const auto far = has_far_images(dialogue);
+  if (!far) {
+    sink->failed(far.error(), 400);
     return nullptr;
   }
+  if (!*far) return begin(std::move(asked), std::move(sink));
+  if (const auto refusal = refused(asked)) {
+    sink->failed(refusal->error, refusal->status);
+    return nullptr;
+  }
+  const auto waiting = std::make_shared<WaitingRequest>(sink);
+  const auto kept = std::make_shared<Asked>(std::move(asked));
+  waiting->wait(images_, std::get<engine::Dialogue>(kept->prompt), kept->running.record,
+                [this, kept, sink = std::move(sink)](std::vector<std::string>&& images) {
+                  std::get<engine::Dialogue>(kept->prompt).images = std::move(images);
+                  return begin(std::move(*kept), sink);
+                });
+  return waiting;
+}
+
+std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::shared_ptr<AnswerSink> sink) {
   Asked asked;
   asked.model = std::move(request.model);
   asked.sampling = std::move(request.sampling);
@@ -372,7 +389,7 @@ std::shared_ptr<RequestHandle> ChatService::chat(ChatRequest request, std::share
   request.dialogue.add_generation_prompt = request.add_generation_prompt;
   request.dialogue.continue_final_message = request.continue_final_message;
   asked.prompt = std::move(request.dialogue);
-  return begin(std::move(asked), std::move(sink));
+  return begin_with_images(std::move(asked), std::move(sink));
 }
 
 std::shared_ptr<RequestHandle> ChatService::complete(CompletionRequest request, std::shared_ptr<AnswerSink> sink) {
@@ -385,28 +402,6 @@ std::shared_ptr<RequestHandle> ChatService::complete(CompletionRequest request, 
   asked.running.engine.cache_salt = std::move(request.cache_salt);
   asked.running.record = std::move(request.record);
   return begin(std::move(asked), std::move(sink));
-}
-
-Result<engine::TokenIds> ChatService::prompt_ids(const ChatRequest& request) const {
-  engine::Dialogue dialogue = request.dialogue;
-  dialogue.template_kwargs = request.template_kwargs;
-  dialogue.add_generation_prompt = request.add_generation_prompt;
-  dialogue.continue_final_message = request.continue_final_message;
-  auto prompt = llm_.prepare(engine::Prompt(std::move(dialogue)));
-  if (!prompt) return told(prompt.error());
-  return std::move(prompt->ids);
-}
-
-Result<engine::TokenIds> ChatService::prompt_ids(const engine::Prompt& prompt) const {
-  auto ids = llm_.encode(prompt);
-  if (!ids) return told(ids.error());
-  return ids;
-}
-
-Result<std::int64_t> ChatService::count_tokens(const ChatRequest& request) const {
-  const auto ids = prompt_ids(request);
-  if (!ids) return ids.error();
-  return static_cast<std::int64_t>(ids->size());
 }
 
 // An error is handed over by value: an exception would be freed by whichever thread lets go of it last.
@@ -422,6 +417,32 @@ void ChatService::run(const std::function<void(engine::LLM& llm)>& work) {
   });
   if (thrown) std::rethrow_exception(thrown);
   if (!ended) throw Failure(told(ended.error()));
+}
+
+void ChatService::pool(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange, MakePooling make,
+                       PooledBody body) {
+  const ErrorWriter errors = error_form(request.path);
+  if (closed_) return errors(*exchange, closing(), 503, {});
+  if (const auto full = full_queue()) return errors(*exchange, *full, 429, {});
+  PoolingRequest asked;
+  asked.make = [this, make = std::move(make)](const engine::LLM& llm) {
+    auto job = catching([&] { return make(llm); });
+    if (!job) throw Failure(told(job.error()));
+    return std::move(*job);
+  };
+  asked.body = std::move(body);
+  asked.model = options_.model_names.front();
+  asked.exchange = exchange;
+  asked.errors = errors;
+  asked.record = request.record;
+  pooling_.ask(std::move(asked));
+}
+
+engine::EngineStats ChatService::stats() const {
+  engine::EngineStats stats = engine_.stats();
+  stats.running += pooling_.running();
+  stats.waiting += pooling_.waiting();
+  return stats;
 }
 
 Error ChatService::told(Error error) const {

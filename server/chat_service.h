@@ -15,7 +15,10 @@
 #include "engine/grammar.h"
 #include "server/chat_request.h"
 #include "server/chat_sink.h"
+#include "server/image_fetcher.h"
 #include "server/metrics.h"
+#include "server/pooling_queue.h"
+#include "server/slots.h"
 
 namespace tern::server {
 
@@ -29,6 +32,7 @@ struct ServiceOptions {
   std::chrono::seconds sleep_on_idle{0};    // as of AsyncLLMEngine
   bool loads_adapters = false;              // clients may load and unload them
   std::filesystem::path lora_resolver_dir;  // a request that names a folder of it has that adapter loaded; "": none
+  MediaOptions media;                       // what is read for clients that say where their images are
 };
 
 // What a request that is on its way can be asked.
@@ -60,15 +64,26 @@ class ChatService {
   std::shared_ptr<RequestHandle> chat(ChatRequest request, std::shared_ptr<AnswerSink> sink);
   std::shared_ptr<RequestHandle> complete(CompletionRequest request, std::shared_ptr<AnswerSink> sink);
 
-  // The ids that a request's prompt has. Errors (data) as of LLM::prepare, and a model that isn't served.
+  // The ids that a request's prompt has, which is text alone. Errors (data) as of LLM::encode.
   [[nodiscard]] Result<engine::TokenIds> prompt_ids(const ChatRequest& request) const;
   [[nodiscard]] Result<engine::TokenIds> prompt_ids(const engine::Prompt& prompt) const;
-  [[nodiscard]] Result<std::int64_t> count_tokens(const ChatRequest& request) const;
+  // The same of any prompt, told to `done` once: before it returns, or on another thread when the images have come.
+  // Errors (data) as of LLM::prepare, and (failed) where too many wait for theirs. Gives what can be cancelled
+  // meanwhile.
+  using FoundIds = std::function<void(Result<engine::TokenIds>&& ids)>;
+  std::weak_ptr<ImageFetch> find_prompt_ids(const ChatRequest& request, FoundIds done);
 
   // The error as a client is told it: the model's name in the place of its path on this machine.
   [[nodiscard]] Error told(Error error) const;
   // Runs `work` between two steps and waits for it. Throws what it throws, an error as a client is told it.
   void run(const std::function<void(engine::LLM& llm)>& work);
+
+  // Answers a request about whole texts, of the model itself, together with others that wait. Its errors are those of
+  // the protocol that `path` is of.
+  using MakePooling = std::function<engine::PoolingJob(const engine::LLM& llm)>;
+  using PooledBody = std::function<std::string(std::vector<engine::PooledText>&& texts)>;
+  void pool(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange, MakePooling make,
+            PooledBody body);
 
   // Of the model itself; adapters have names of their own.
   [[nodiscard]] const std::vector<std::string>& model_names() const { return options_.model_names; }
@@ -89,11 +104,12 @@ class ChatService {
   [[nodiscard]] bool generates() const { return llm_.generates(); }
   [[nodiscard]] bool takes_images() const { return llm_.takes_images(); }
   [[nodiscard]] const ServiceOptions& options() const { return options_; }
-  [[nodiscard]] engine::EngineStats stats() const { return engine_.stats(); }
+  [[nodiscard]] engine::EngineStats stats() const;  // with requests about whole texts
   [[nodiscard]] std::optional<Error> dead() const { return engine_.dead(); }
   [[nodiscard]] bool sleep() { return engine_.sleep(); }
   [[nodiscard]] std::string metrics_page() const { return metrics_.page(stats(), max_loras()); }
   [[nodiscard]] Metrics& metrics() { return metrics_; }
+  [[nodiscard]] Slots& slots() { return slots_; }
   void pause(engine::PauseMode mode) { engine_.pause(mode); }
   void resume() { engine_.resume(); }
   [[nodiscard]] bool paused() const { return engine_.paused(); }
@@ -104,6 +120,10 @@ class ChatService {
   friend class RunningRequest;
   struct Asked;
   std::shared_ptr<RequestHandle> begin(Asked&& asked, std::shared_ptr<AnswerSink> sink);
+  std::shared_ptr<RequestHandle> begin_with_images(Asked&& asked, std::shared_ptr<AnswerSink> sink);
+  [[nodiscard]] std::optional<Error> full_queue() const;  // why no more may wait
+  [[nodiscard]] Result<engine::TokenIds> ids_of(engine::Dialogue&& dialogue) const;
+  [[nodiscard]] Result<bool> has_far_images(engine::Dialogue& dialogue) const;
   [[nodiscard]] std::optional<Refusal> refused(Asked& asked) const;
   [[nodiscard]] bool is_the_model(const std::string& model) const;
   [[nodiscard]] Result<engine::SamplingParams> sampling_of(const SamplingWishes& wishes) const;
@@ -116,13 +136,16 @@ class ChatService {
   std::int64_t max_model_len_;
   bool knows_developer_;  // the template has words for that role
   Metrics metrics_;
+  Slots slots_;
   std::vector<std::int32_t> end_token_ids_;
   std::int64_t vocab_size_;
   engine::Grammars grammars_;
   std::mutex seeds_mutex_;
   std::uint64_t seeds_;
   std::atomic<bool> closed_{false};
-  engine::AsyncLLMEngine engine_;  // the last: its callbacks use what is above
+  engine::AsyncLLMEngine engine_;  // its callbacks use what is above
+  PoolingQueue pooling_;           // it uses the engine,
+  ImageFetcher images_;            // and so does what this fetched
 };
 
 }  // namespace tern::server

@@ -25,23 +25,7 @@ void refuse_unknown(ChatService& service, JsonBody& body) {
   if (const auto refusal = service.unknown_model(body.text("model").value_or(""))) throw Failure(refusal->error);
 }
 
-void tokenize(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
-  JsonBody body(request.body);
-  refuse_unknown(service, body);
-  const bool pieces = body.boolean("return_token_strs").value_or(false);
-  engine::TokenIds ids;
-  if (body.find("messages") != nullptr) {
-    ChatRequest chat;
-    chat.dialogue = openai::dialogue_fields(body);
-    chat.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
-    chat.continue_final_message = body.boolean("continue_final_message").value_or(false);
-    if (auto kwargs = body.object("chat_template_kwargs")) chat.template_kwargs = kwargs->json().dump();
-    body.takes({"add_special_tokens"});  // the template writes them
-    ids = service.prompt_ids(chat).value();
-  } else {
-    ids = service.tokenizer().encode(body.required_text("prompt"), body.boolean("add_special_tokens").value_or(true));
-  }
-  body.finish();
+void tell_tokens(const ChatService& service, const engine::TokenIds& ids, bool pieces, const Exchange& exchange) {
   Json out = Json::object();
   out["count"] = ids.size();
   out["max_model_len"] = service.max_model_len();
@@ -52,6 +36,31 @@ void tokenize(ChatService& service, const HttpRequest& request, const Exchange& 
   }
   out["token_strs"] = std::move(texts);
   respond(exchange, out);
+}
+
+void tokenize(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  JsonBody body(request.body);
+  refuse_unknown(service, body);
+  const bool pieces = body.boolean("return_token_strs").value_or(false);
+  if (body.find("messages") != nullptr) {
+    ChatRequest chat;
+    chat.dialogue = openai::dialogue_fields(body);
+    chat.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
+    chat.continue_final_message = body.boolean("continue_final_message").value_or(false);
+    if (auto kwargs = body.object("chat_template_kwargs")) chat.template_kwargs = kwargs->json().dump();
+    body.takes({"add_special_tokens"});  // the template writes them
+    body.finish();
+    const auto fetch = service.find_prompt_ids(chat, [&service, exchange, pieces](Result<engine::TokenIds>&& ids) {
+      if (!ids) return openai::refuse(*exchange, ids.error(), ids.error().kind == ErrorKind::data ? 400 : 503);
+      tell_tokens(service, *ids, pieces, exchange);
+    });
+    cancel_when_gone(*exchange, fetch);
+    return;
+  }
+  const auto ids =
+      service.tokenizer().encode(body.required_text("prompt"), body.boolean("add_special_tokens").value_or(true));
+  body.finish();
+  tell_tokens(service, ids, pieces, exchange);
 }
 
 void detokenize(ChatService& service, const HttpRequest& request, const Exchange& exchange) {

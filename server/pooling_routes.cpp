@@ -1,8 +1,11 @@
 #include "server/pooling_routes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/strings.h"
@@ -11,6 +14,7 @@
 #include "server/ids.h"
 #include "server/json_answer.h"
 #include "server/json_body.h"
+#include "server/numbers_json.h"
 #include "server/openai/api_error.h"
 #include "server/texts_field.h"
 
@@ -27,10 +31,6 @@ bool is_for_us(const ChatService& service, JsonBody& body, HttpExchange& exchang
   const auto refusal = service.not_the_model(model);
   if (refusal) openai::refuse(exchange, refusal->error, refusal->status);
   return !refusal;
-}
-
-void require_plain_numbers(JsonBody& body) {
-  if (body.text("encoding_format").value_or("float") != "float") throw body.wrong("encoding_format", "float");
 }
 
 // Whether the outputs are to be probabilities, or the like; none: as the model has it. vLLM's name, and its older ones.
@@ -54,14 +54,14 @@ std::int64_t require_all(const std::vector<engine::PooledText>& texts, std::stri
   return tokens;
 }
 
-Json head(const ChatService& service, const char* id, const char* object) {
+Json head(const std::string& model, const char* id, const char* object) {
   Json out = Json::object();
   out["id"] = random_id(id);
   if (object != nullptr) {
     out["object"] = object;
     out["created"] = unix_time();
   }
-  out["model"] = service.model_names().front();
+  out["model"] = model;
   return out;
 }
 
@@ -80,6 +80,28 @@ std::string document_text(const Json& one, JsonBody& body) {
   throw body.wrong("documents", "a list of texts");
 }
 
+// `top` 0: all of them; `documents` empty: they are not shown.
+std::string ranked(const std::vector<engine::PooledText>& scores, const std::string& model, std::size_t top,
+                   const std::vector<std::string>& documents) {
+  const std::int64_t tokens = require_all(scores, "documents");
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a].values[0] > scores[b].values[0]; });
+  if (top > 0) order.resize(std::min(order.size(), top));
+  Json out = head(model, "rerank-", nullptr);
+  out["usage"] = usage(tokens);
+  out["results"] = Json::array();
+  for (const std::size_t at : order) {
+    Json one = Json::object();
+    one["index"] = at;
+    if (!documents.empty()) one["document"]["text"] = documents[at];
+    one["relevance_score"] = scores[at].values[0];
+    out["results"].push_back(std::move(one));
+  }
+  return out.dump();
+}
+
 void rerank(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
   const std::string query = body.required_text("query");
@@ -95,25 +117,12 @@ void rerank(ChatService& service, const HttpRequest& request, const Exchange& ex
   if (!is_for_us(service, body, *exchange)) return;
   std::vector<engine::RerankPair> pairs;
   for (const std::string& document : documents) pairs.push_back({query, document, instruction});
-  std::vector<engine::PooledText> scores;
-  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs, activated); });
-  const std::int64_t tokens = require_all(scores, "documents");
-  std::vector<std::size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return scores[a].values[0] > scores[b].values[0]; });
-  if (top > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(top)));
-  Json out = head(service, "rerank-", nullptr);
-  out["usage"] = usage(tokens);
-  out["results"] = Json::array();
-  for (const std::size_t at : order) {
-    Json one = Json::object();
-    one["index"] = at;
-    if (shown) one["document"]["text"] = documents[at];
-    one["relevance_score"] = scores[at].values[0];
-    out["results"].push_back(std::move(one));
-  }
-  respond(exchange, out);
+  if (!shown) documents.clear();
+  service.pool(
+      request, exchange, [pairs, activated](const engine::LLM& llm) { return llm.ranking(pairs, activated); },
+      [model = service.model_names().front(), top, documents](std::vector<engine::PooledText>&& scores) {
+        return ranked(scores, model, static_cast<std::size_t>(top), documents);
+      });
 }
 
 // One text with each of many, or as many with as many. vLLM's newer names of the two are queries and documents.
@@ -125,7 +134,7 @@ void score(ChatService& service, const HttpRequest& request, const Exchange& exc
   const std::vector<std::string> second = body.texts(other_key);
   if (first.empty()) throw body.wrong(one_key, "a text or a list of texts");
   if (second.empty()) throw body.wrong(other_key, "a text or a list of texts");
-  require_plain_numbers(body);
+  if (body.text("encoding_format").value_or("float") != "float") throw body.wrong("encoding_format", "float");
   const bool activated = use_activation(body).value_or(true);
   body.takes({"user"});
   if (!is_for_us(service, body, *exchange)) return;
@@ -135,64 +144,58 @@ void score(ChatService& service, const HttpRequest& request, const Exchange& exc
   }
   std::vector<engine::RerankPair> pairs;
   for (std::size_t i = 0; i < first.size(); ++i) pairs.push_back({first[i], second[i]});
-  std::vector<engine::PooledText> scores;
-  service.run([&](engine::LLM& llm) { scores = llm.rerank(pairs, activated); });
-  const std::int64_t tokens = require_all(scores, other_key);
-  Json out = head(service, "score-", "list");
-  out["data"] = Json::array();
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    Json one = Json::object();
-    one["index"] = i;
-    one["object"] = "score";
-    one["score"] = scores[i].values[0];
-    out["data"].push_back(std::move(one));
-  }
-  out["usage"] = usage(tokens);
-  respond(exchange, out);
+  service.pool(
+      request, exchange, [pairs, activated](const engine::LLM& llm) { return llm.ranking(pairs, activated); },
+      [model = service.model_names().front(), other_key](std::vector<engine::PooledText>&& scores) {
+        const std::int64_t tokens = require_all(scores, other_key);
+        Json out = head(model, "score-", "list");
+        out["data"] = Json::array();
+        for (std::size_t i = 0; i < scores.size(); ++i) {
+          Json one = Json::object();
+          one["index"] = i;
+          one["object"] = "score";
+          one["score"] = scores[i].values[0];
+          out["data"].push_back(std::move(one));
+        }
+        out["usage"] = usage(tokens);
+        return out.dump();
+      });
 }
 
 // What vLLM makes of logits, by the model's problem type: of one label a sigmoid, too.
-std::vector<float> activated(std::vector<float> logits, const models::ModelConfig& config) {
-  if (config.problem_type == "regression") return logits;
-  if (config.problem_type == "multi_label_classification" || logits.size() == 1) {
+void activate(std::span<float> logits, std::string_view problem_type) {
+  if (problem_type == "regression") return;
+  if (problem_type == "multi_label_classification" || logits.size() == 1) {
     for (float& one : logits) one = 1 / (1 + std::exp(-one));
-    return logits;
+    return;
   }
   const float most = *std::max_element(logits.begin(), logits.end());
   float sum = 0;
   for (float& one : logits) sum += one = std::exp(one - most);
   for (float& one : logits) one /= sum;
-  return logits;
 }
 
-std::vector<engine::PooledText> classified(engine::LLM& llm, const AskedTexts& asked, bool activates) {
-  auto texts = llm.classify(prompts_for(llm, asked));
-  if (!activates) return texts;
-  for (engine::PooledText& text : texts) {
-    if (!text.error) text.values = activated(std::move(text.values), llm.session().model.config);
-  }
-  return texts;
+// The labels' logits of each text, or of each of its tokens, or what is made of them.
+engine::PoolingJob classification(const engine::LLM& llm, const AskedTexts& asked, bool activates, bool each) {
+  engine::PoolingJob job = llm.classification(prompts_for(llm, asked), each);
+  if (!activates) return job;
+  job.finish = [each, problem = llm.session().model.config.problem_type](std::vector<engine::PooledText>&& texts) {
+    for (engine::PooledText& text : texts) {
+      const std::size_t width =
+          text.values.size() / static_cast<std::size_t>(each && text.tokens > 0 ? text.tokens : 1);
+      for (std::size_t at = 0; at < text.values.size(); at += width) {
+        activate(std::span(text.values).subspan(at, width), problem);
+      }
+    }
+    return std::move(texts);
+  };
+  return job;
 }
 
-Json numbers(const std::vector<float>& values) {
-  Json out = Json::array();
-  for (const float value : values) out.push_back(value);
-  return out;
-}
-
-void classify(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
-  JsonBody body(request.body);
-  const AskedTexts asked = texts_fields(body);
-  const bool activates = use_activation(body).value_or(true);
-  if (!is_for_us(service, body, *exchange)) return;
-  std::vector<engine::PooledText> texts;
-  std::vector<std::string> labels;
-  service.run([&](engine::LLM& llm) {
-    texts = classified(llm, asked, activates);
-    labels = llm.session().model.config.labels;
-  });
-  const std::int64_t tokens = require_all(texts, asked.key);
-  Json out = head(service, "classify-", "list");
+std::string classified(const std::vector<engine::PooledText>& texts, const std::string& model, std::string_view key,
+                       const std::vector<std::string>& labels) {
+  const std::int64_t tokens = require_all(texts, key);
+  Json out = head(model, "classify-", "list");
   out["data"] = Json::array();
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::vector<float>& shares = texts[i].values;
@@ -200,49 +203,89 @@ void classify(ChatService& service, const HttpRequest& request, const Exchange& 
     Json one = Json::object();
     one["index"] = i;
     one["label"] = best < labels.size() ? labels[best] : cat("LABEL_", best);
-    one["probs"] = numbers(shares);
+    one["probs"] = numbers_json(shares, false);
     one["num_classes"] = shares.size();
     out["data"].push_back(std::move(one));
   }
   out["usage"] = usage(tokens);
-  respond(exchange, out);
+  return out.dump();
 }
 
-// What the model is for, of the two that are made of whole texts: probabilities of labels, or a vector.
-std::vector<engine::PooledText> pooled(engine::LLM& llm, const AskedTexts& asked, const std::string& task,
-                                       std::optional<bool> activates) {
+void classify(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+  JsonBody body(request.body);
+  const AskedTexts asked = texts_fields(body);
+  const bool activates = use_activation(body).value_or(true);
+  if (!is_for_us(service, body, *exchange)) return;
+  const auto labels = std::make_shared<std::vector<std::string>>();
+  service.pool(
+      request, exchange,
+      [asked, activates, labels](const engine::LLM& llm) {
+        *labels = llm.session().model.config.labels;
+        return classification(llm, asked, activates, false);
+      },
+      [model = service.model_names().front(), key = asked.key, labels](std::vector<engine::PooledText>&& texts) {
+        return classified(texts, model, key, *labels);
+      });
+}
+
+struct PoolingForm {
+  std::string task;  // "": what the model is for, of texts as a whole: probabilities of labels, or a vector
+  std::optional<bool> activates;
+  bool as_text = false;
+  [[nodiscard]] bool each() const { return task.starts_with("token_"); }
+};
+
+engine::PoolingJob pooling_job(const engine::LLM& llm, const AskedTexts& asked, const PoolingForm& form) {
   const bool labels = llm.session().model.config.head == models::ModelHead::classification;
-  if (task == "classify" || (task.empty() && labels)) return classified(llm, asked, activates.value_or(true));
+  if (form.task.ends_with("classify") || (form.task.empty() && labels)) {
+    return classification(llm, asked, form.activates.value_or(true), form.each());
+  }
   engine::EmbedOptions options = llm.default_pooling();
-  options.normalize = activates.value_or(options.normalize);
+  options.normalize = form.activates.value_or(options.normalize);
+  if (form.each()) options.pooling = engine::Pooling::each;
   const auto prompts = prompts_for(llm, asked, std::exchange(options.prompt, ""));
-  return llm.embed(prompts, options);
+  return llm.embedding(prompts, options);
+}
+
+// Of each token a row, where that was asked; as text all of them one after the other.
+Json pooled_json(const engine::PooledText& text, const PoolingForm& form) {
+  if (!form.each() || form.as_text) return numbers_json(text.values, form.as_text);
+  Json rows = Json::array();
+  const std::size_t width = text.values.size() / static_cast<std::size_t>(text.tokens);
+  for (std::size_t at = 0; at < text.values.size(); at += width) {
+    rows.push_back(numbers_json(std::span(text.values).subspan(at, width), false));
+  }
+  return rows;
 }
 
 void pooling(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   JsonBody body(request.body);
   const AskedTexts asked = texts_fields(body);
-  require_plain_numbers(body);
-  const std::string task = body.text("task").value_or("");
-  if (!task.empty() && task != "classify" && task != "embed") {
-    throw body.wrong("task", "classify or embed, as texts are read as a whole here");
+  PoolingForm form;
+  form.as_text = wants_base64(body);
+  form.task = body.text("task").value_or("");
+  constexpr std::array<std::string_view, 5> kTasks = {"", "classify", "embed", "token_classify", "token_embed"};
+  if (std::ranges::find(kTasks, form.task) == kTasks.end()) {
+    throw body.wrong("task", "classify, embed, token_classify or token_embed");
   }
-  const std::optional<bool> activates = use_activation(body);
+  form.activates = use_activation(body);
   if (!is_for_us(service, body, *exchange)) return;
-  std::vector<engine::PooledText> texts;
-  service.run([&](engine::LLM& llm) { texts = pooled(llm, asked, task, activates); });
-  const std::int64_t tokens = require_all(texts, asked.key);
-  Json out = head(service, "pool-", "list");
-  out["data"] = Json::array();
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    Json one = Json::object();
-    one["index"] = i;
-    one["object"] = "pooling";
-    one["data"] = numbers(texts[i].values);
-    out["data"].push_back(std::move(one));
-  }
-  out["usage"] = usage(tokens);
-  respond(exchange, out);
+  service.pool(
+      request, exchange, [asked, form](const engine::LLM& llm) { return pooling_job(llm, asked, form); },
+      [model = service.model_names().front(), key = asked.key, form](std::vector<engine::PooledText>&& texts) {
+        const std::int64_t tokens = require_all(texts, key);
+        Json out = head(model, "pool-", "list");
+        out["data"] = Json::array();
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+          Json one = Json::object();
+          one["index"] = i;
+          one["object"] = "pooling";
+          one["data"] = pooled_json(texts[i], form);
+          out["data"].push_back(std::move(one));
+        }
+        out["usage"] = usage(tokens);
+        return out.dump();
+      });
 }
 
 using Answer = void (*)(ChatService& service, const HttpRequest& request, const Exchange& exchange);

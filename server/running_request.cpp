@@ -40,6 +40,17 @@ void RunningRequest::begin(const engine::EncodedPrompt& prompt, const engine::Sa
       choice.parser = forced_parser(options_.forced, options_.parser.whole_calls, std::move(choice.parser));
     }
   }
+  const SlotTask task{.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size()),
+                      .max_tokens = params.max_new_tokens,
+                      .seed = params.seed,
+                      .temperature = params.temperature,
+                      .top_p = params.top_p,
+                      .min_p = params.min_p,
+                      .repetition_penalty = params.repetition_penalty,
+                      .presence_penalty = params.presence_penalty,
+                      .frequency_penalty = params.frequency_penalty,
+                      .top_k = params.top_k};
+  for (Choice& choice : choices_) choice.seat = std::make_unique<Slots::Seat>(service_.slots(), task);
   open_ = options_.n;
   if (params.prompt_logprobs && !prompt.ids.empty()) prompt_.push_back(text_of({prompt.ids.front(), 0}));
   usage_.prompt_tokens = static_cast<std::int64_t>(prompt.ids.size());
@@ -120,6 +131,7 @@ TokenText RunningRequest::text_of(const engine::TokenLogprob& token) const {
 
 void RunningRequest::keep_token(Choice& choice, const engine::RequestOutput& output) {
   const auto now = Clock::now();
+  choice.seat->count_token();
   if (choice.generated++ == 0) {
     choice.first_token = now;
     if (options_.record != nullptr && &choice == &choices_.front()) {
@@ -219,6 +231,7 @@ void RunningRequest::take(std::size_t at, engine::RequestOutput&& output) {
 void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
   Choice& choice = choices_[at];
   choice.ended = true;
+  choice.seat.reset();
   RequestTimes times;
   times.finished_reason = reason_name(output.reason);
   times.prompt_tokens = usage_.prompt_tokens;
@@ -257,6 +270,7 @@ void RunningRequest::end(std::size_t at, const engine::RequestOutput& output) {
 void RunningRequest::fail(const Error& error, int status) {
   failed_ = true;
   abort();  // the other answers
+  for (Choice& choice : choices_) choice.seat.reset();
   RequestTimes times;
   times.finished_reason = expired_ ? "abort" : "error";
   times.whole = seconds(Clock::now() - arrival_);

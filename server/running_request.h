@@ -45,6 +45,7 @@ class RunningRequest : public RequestHandle, public std::enable_shared_from_this
   using Clock = std::chrono::steady_clock;
   struct Choice {
     std::unique_ptr<chat::AnswerParser> parser;  // null: all is content
+    std::unique_ptr<Slots::Seat> seat;           // null: it has ended
     std::vector<TokenText> tokens;               // whose text has not been handed on
     bool thinks = false;
     bool calls = false;

@@ -204,6 +204,8 @@ std::vector<CommandSpec> serving_commands() {
                    {"kv_cache_memory", "generates"},
                    {"swap_space", "generates"},
                    {"swap_dir", "generates"},
+                   {"allowed_media_domains", "generates"},
+                   {"allowed_local_media_path", "generates"},
                    {"enable_lora", "generates"},
                    {"lora_resolver_dir", "generates"},
                    {"reasoning_parser", "generates"},

@@ -285,6 +285,8 @@ std::vector<Condition> other_conditions() {
        "--swap_space", "blocks reach files through it", "give --swap_space too, or remove it"},
       {"swaps_to_files", "swap_dir", [](const Arguments& a) { return a.has("swap_dir"); }, "--swap_dir",
        "no files are written", "give --swap_dir, or remove it"},
+      {"fetches_media", "allowed_media_domains", [](const Arguments& a) { return a.has("allowed_media_domains"); },
+       "--allowed_media_domains", "no image is fetched", "give --allowed_media_domains, or remove it"},
       {"many_models", "models", [](const Arguments& a) { return a.has("models"); }, "--models", "there is one model",
        "give --models, or remove it"},
       {"chosen_adapters", "adapters", chooses_adapters, "adapters that requests choose", "all requests have the same",

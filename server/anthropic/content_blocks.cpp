@@ -20,30 +20,28 @@ void append_block(std::string& text, std::string_view block) {
   text += block;
 }
 
-std::string image_source(JsonBody& block) {
+void add_image(JsonBody& block, engine::Dialogue& dialogue) {
   auto source = block.object("source");
   if (!source) throw block.wrong("source", "an object with the image");
   const std::string type = source->required_text("type");
-  std::string out;
   if (type == "base64") {
     const std::string media = source->required_text("media_type");
     if (!media.starts_with("image/")) throw source->wrong("media_type", "image/png, image/jpeg or image/webp");
-    out = cat("data:", media, ";base64,", source->required_text("data"));
+    dialogue.add_image(cat("data:", media, ";base64,", source->required_text("data")), source->place("data"));
   } else if (type == "url") {
-    out = source->required_text("url");
+    dialogue.add_image(source->required_text("url"), source->place("url"));
   } else {
     throw source->wrong("type", "base64 or url");
   }
   source->finish();
-  return out;
 }
 
-void text_or_image(JsonBody& block, const std::string& type, std::string& text, std::vector<std::string>& images) {
+void text_or_image(JsonBody& block, const std::string& type, std::string& text, engine::Dialogue& dialogue) {
   if (type == "text") {
     append_block(text, block.required_text("text"));
     block.takes({"citations"});  // of an earlier answer: where it came from is no part of what it says
   } else {
-    images.push_back(image_source(block));
+    add_image(block, dialogue);
     text += chat::image_tag;
   }
   block.takes({"cache_control"});
@@ -80,7 +78,7 @@ class DialogueReader {
     std::string text;
     for_blocks(body, "system", "system", [&](JsonBody& block, const std::string& type) {
       if (type != "text") throw block.wrong("type", "text");
-      text_or_image(block, type, text, out_.images);
+      text_or_image(block, type, text, out_);
     });
     if (!text.empty()) push("system", std::move(text), {});
   }
@@ -142,7 +140,7 @@ class DialogueReader {
 
   void user_block(JsonBody& block, const std::string& type, Turn& turn) {
     if (type == "text" || type == "image") {
-      text_or_image(block, type, turn.text, out_.images);
+      text_or_image(block, type, turn.text, out_);
       return;
     }
     if (type != "tool_result") throw block.wrong("type", "text, image or tool_result");
@@ -153,7 +151,7 @@ class DialogueReader {
     if (block.find("content") != nullptr) {
       for_blocks(block, "content", block.inner("content"), [&](JsonBody& inner, const std::string& inner_type) {
         if (inner_type != "text" && inner_type != "image") throw inner.wrong("type", "text or image");
-        text_or_image(inner, inner_type, text, out_.images);
+        text_or_image(inner, inner_type, text, out_);
       });
     }
     // Templates have no word for a tool that failed; models read it as text.
@@ -163,7 +161,7 @@ class DialogueReader {
   }
 
   static void assistant_block(JsonBody& block, const std::string& type, Turn& turn) {
-    std::vector<std::string> none;
+    engine::Dialogue none;
     if (type == "text") {
       text_or_image(block, type, turn.text, none);
     } else if (type == "thinking") {

@@ -4,6 +4,7 @@
 #include "server/anthropic/messages_request.h"
 #include "server/anthropic/messages_writer.h"
 #include "server/ids.h"
+#include "server/image_fetcher.h"
 #include "server/json_answer.h"
 
 namespace tern::server::anthropic {
@@ -23,15 +24,19 @@ void messages(ChatService& service, const HttpRequest& request, const Exchange& 
   if (handle != nullptr) exchange->on_gone([handle] { handle->abort(); });
 }
 
-void count_tokens(const ChatService& service, const HttpRequest& request, const Exchange& exchange) {
+void count_tokens(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
   const ChatRequest asked = parse_count_tokens(request.body);
   if (const auto refusal = service.unknown_model(asked.model)) {
     refuse(*exchange, refusal->error, refusal->status);
     return;
   }
-  io::Json out = io::Json::object();
-  out["input_tokens"] = service.count_tokens(asked).value();
-  respond(exchange, out);
+  const auto fetch = service.find_prompt_ids(asked, [exchange](Result<engine::TokenIds>&& ids) {
+    if (!ids) return refuse(*exchange, ids.error(), ids.error().kind == ErrorKind::data ? 400 : 503);
+    io::Json out = io::Json::object();
+    out["input_tokens"] = ids->size();
+    respond(exchange, out);
+  });
+  cancel_when_gone(*exchange, fetch);
 }
 
 }  // namespace

@@ -71,13 +71,15 @@ void think_field(JsonBody& body, ChatRequest& chat) {
 }
 
 // Plain base64, as the engine takes it behind a data: URL, which knows an image by its bytes.
-std::string images_field(JsonBody& body, std::vector<std::string>& images) {
+std::string images_field(JsonBody& body, engine::Dialogue& dialogue) {
   std::string tags;
   const Json* list = body.find("images");
   if (list == nullptr) return tags;
   if (!list->is_array()) throw body.wrong("images", "a list of base64 texts");
+  std::size_t at = 0;
   for (const std::string& one : body.texts("images")) {
-    images.push_back(one.starts_with("data:") ? one : cat("data:image/png;base64,", one));
+    dialogue.add_image(one.starts_with("data:") ? one : cat("data:image/png;base64,", one),
+                       body.place(cat("images[", at++, "]")));
     tags += chat::image_tag;
   }
   return tags;
@@ -124,14 +126,14 @@ Json calls_of(JsonBody& message, std::size_t at) {
   return out;
 }
 
-chat::Message message_of(const Json& json, std::size_t at, std::vector<std::string>& images) {
+chat::Message message_of(const Json& json, std::size_t at, engine::Dialogue& dialogue) {
   JsonBody body(json, cat("messages[", at, "]"));
   chat::Message message;
   message.role = body.required_text("role");
   if (message.role != "system" && message.role != "user" && message.role != "assistant" && message.role != "tool") {
     throw body.wrong("role", "system, user, assistant or tool");
   }
-  message.content = images_field(body, images);
+  message.content = images_field(body, dialogue);
   message.content += body.text("content").value_or("");
   Json members = Json::object();
   if (auto thinking = body.text("thinking")) members["reasoning_content"] = *thinking;
@@ -188,7 +190,7 @@ OllamaRequest parse_chat(std::string_view text) {
   out.load = messages == nullptr || messages->empty();
   std::size_t at = 0;
   for (const Json& one : messages == nullptr ? Json::array() : *messages) {
-    chat.dialogue.messages.push_back(message_of(one, at++, chat.dialogue.images));
+    chat.dialogue.messages.push_back(message_of(one, at++, chat.dialogue));
   }
   chat.dialogue.tools_json = tools_field(body);
   think_field(body, chat);
@@ -205,7 +207,7 @@ OllamaRequest parse_generate(std::string_view text) {
   chat.model = served_name(out.model);
   const std::string prompt = body.text("prompt").value_or("");
   const auto system = body.text("system");
-  std::string content = images_field(body, chat.dialogue.images);
+  std::string content = images_field(body, chat.dialogue);
   content += prompt;
   out.load = content.empty();
   const bool raw = body.boolean("raw").value_or(false);

@@ -113,22 +113,24 @@ void embed(ChatService& service, const HttpRequest& request, const Exchange& exc
     refuse(*exchange, refusal->error, refusal->status);
     return;
   }
-  std::vector<engine::PooledText> pooled;
-  service.run([&](engine::LLM& llm) { pooled = llm.embed(prompts, llm.default_pooling()); });
-  Json vectors = Json::array();
-  std::int64_t tokens = 0;
-  for (std::size_t i = 0; i < pooled.size(); ++i) {
-    if (pooled[i].error) throw Failure(pooled[i].error->inside(cat("field \"input[", i, "]\"")));
-    vectors.push_back(Json(pooled[i].values));
-    tokens += pooled[i].tokens;
-  }
-  Json out = Json::object();
-  out["model"] = model;
-  out["embeddings"] = std::move(vectors);
-  out["total_duration"] = (now() - begin).count();
-  out["load_duration"] = 0;
-  out["prompt_eval_count"] = tokens;
-  exchange->respond(200, "application/json; charset=utf-8", out.dump());
+  service.pool(
+      request, exchange, [prompts](const engine::LLM& llm) { return llm.embedding(prompts, llm.default_pooling()); },
+      [model, begin](std::vector<engine::PooledText>&& pooled) {
+        Json vectors = Json::array();
+        std::int64_t tokens = 0;
+        for (std::size_t i = 0; i < pooled.size(); ++i) {
+          if (pooled[i].error) throw Failure(pooled[i].error->inside(cat("field \"input[", i, "]\"")));
+          vectors.push_back(Json(pooled[i].values));
+          tokens += pooled[i].tokens;
+        }
+        Json out = Json::object();
+        out["model"] = model;
+        out["embeddings"] = std::move(vectors);
+        out["total_duration"] = (now() - begin).count();
+        out["load_duration"] = 0;
+        out["prompt_eval_count"] = tokens;
+        return out.dump();
+      });
 }
 
 }  // namespace

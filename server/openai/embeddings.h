@@ -6,7 +6,7 @@
 
 namespace tern::server::openai {
 
-// Answers on the caller's thread, which waits for the engine. Throws Failure (data) for a body that is none.
-void answer_embeddings(ChatService& service, const HttpRequest& request, HttpExchange& exchange);
+// Answers once the engine has had its turn. Throws Failure (data) for a body that is none.
+void answer_embeddings(ChatService& service, const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
 
 }  // namespace tern::server::openai

@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kRoles = {"system", "developer", "user", "assistant", "tool", "function"};
 
 // {"type": "text", "text": "..."} and the like, joined; images are named where they stand.
-std::string part_text(const io::Json& json, const std::string& place, std::vector<std::string>& images) {
+std::string part_text(const io::Json& json, const std::string& place, engine::Dialogue& dialogue) {
   JsonBody part(json, place);
   const std::string type = part.required_text("type");
   std::string out;
@@ -23,9 +23,9 @@ std::string part_text(const io::Json& json, const std::string& place, std::vecto
   } else if (type == "image_url" || type == "input_image") {
     const io::Json* url = part.find("image_url");
     if (url != nullptr && url->is_string()) {
-      images.push_back(url->text());
+      dialogue.add_image(url->text(), part.place("image_url"));
     } else if (auto object = part.object("image_url")) {
-      images.push_back(object->required_text("url"));
+      dialogue.add_image(object->required_text("url"), object->place("url"));
       object->takes({"detail"});  // images are seen as large as the model's processor makes them
       object->finish();
     } else {
@@ -34,7 +34,7 @@ std::string part_text(const io::Json& json, const std::string& place, std::vecto
     part.takes({"detail", "uuid"});
     out = chat::image_tag;
   } else if (type == "image") {  // as ms-swift's clients write it
-    images.push_back(part.required_text("image"));
+    dialogue.add_image(part.required_text("image"), part.place("image"));
     out = chat::image_tag;
   } else {
     throw part.wrong("type", "text or image_url");
@@ -44,7 +44,7 @@ std::string part_text(const io::Json& json, const std::string& place, std::vecto
   return out;
 }
 
-chat::Message message_of(const io::Json& json, const std::string& place, std::vector<std::string>& images) {
+chat::Message message_of(const io::Json& json, const std::string& place, engine::Dialogue& dialogue) {
   JsonBody body(json, place);
   chat::Message message;
   message.role = body.required_text("role");
@@ -61,7 +61,7 @@ chat::Message message_of(const io::Json& json, const std::string& place, std::ve
   } else if (content->is_array()) {
     std::size_t at = 0;
     for (const io::Json& part : *content) {
-      message.content += part_text(part, cat(place, ".content[", at++, "]"), images);
+      message.content += part_text(part, cat(place, ".content[", at++, "]"), dialogue);
     }
   } else {
     throw body.wrong("content", "a text or a list of parts");
@@ -106,7 +106,7 @@ engine::Dialogue dialogue_fields(JsonBody& body) {
   }
   std::size_t at = 0;
   for (const io::Json& one : *messages) {
-    dialogue.messages.push_back(message_of(one, cat("messages[", at++, "]"), dialogue.images));
+    dialogue.messages.push_back(message_of(one, cat("messages[", at++, "]"), dialogue));
   }
   dialogue.tools_json = tools_text(body);
   return dialogue;

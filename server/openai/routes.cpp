@@ -136,7 +136,7 @@ void add_routes(Router& router, ChatService& service) {
              });
   router.add("POST", "/v1/embeddings",
              [&service](const HttpRequest& request, const std::string&, const Exchange& exchange) {
-               answer_embeddings(service, request, *exchange);
+               answer_embeddings(service, request, exchange);
              });
   add_adapter_routes(router, service);
   router.add("GET", "/v1/models",

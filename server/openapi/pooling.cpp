@@ -104,7 +104,7 @@ std::string_view pooling_openapi() {
     },
     "/pooling": {
       "post": {
-        "summary": "A vector of each text, or the probabilities of its labels", "tags": ["Relevance"],
+        "summary": "A vector of each text or token, or the probabilities of its labels", "tags": ["Relevance"],
         "requestBody": {
           "required": true,
           "content": {"application/json": {"schema": {"$ref": "#/components/schemas/PoolingRequest"}}}
@@ -239,7 +239,11 @@ std::string_view pooling_openapi() {
               "truncation_side": {"enum": ["left", "right", null]},
               "use_activation": {"type": ["boolean", "null"], "description": "false: the logits, or the vector of its own length"},
               "activation": {"type": ["boolean", "null"]}, "softmax": {"type": ["boolean", "null"]},
-              "encoding_format": {"enum": ["float", null]}, "task": {"enum": ["classify", "embed", null]},
+              "encoding_format": {"enum": ["float", "base64", null]},
+              "task": {
+                "enum": ["classify", "embed", "token_classify", "token_embed", null],
+                "description": "token_...: of each token"
+              },
               "user": {}, "request_id": {}, "priority": {}
             },
             "additionalProperties": false
@@ -263,7 +267,11 @@ std::string_view pooling_openapi() {
               "truncation_side": {"enum": ["left", "right", null]},
               "use_activation": {"type": ["boolean", "null"], "description": "false: the logits, or the vector of its own length"},
               "activation": {"type": ["boolean", "null"]}, "softmax": {"type": ["boolean", "null"]},
-              "encoding_format": {"enum": ["float", null]}, "task": {"enum": ["classify", "embed", null]},
+              "encoding_format": {"enum": ["float", "base64", null]},
+              "task": {
+                "enum": ["classify", "embed", "token_classify", "token_embed", null],
+                "description": "token_...: of each token"
+              },
               "user": {}, "request_id": {}, "priority": {}
             },
             "additionalProperties": false

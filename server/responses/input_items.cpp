@@ -63,7 +63,7 @@ class Reader {
       } else if (type == "refusal") {
         out += part.required_text("refusal");
       } else if (type == "input_image") {
-        out_.images.push_back(part.required_text("image_url"));
+        out_.add_image(part.required_text("image_url"), part.place("image_url"));
         part.takes({"detail"});  // images are seen as large as the model's processor makes them
         out += chat::image_tag;
       } else {

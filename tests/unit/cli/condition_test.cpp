@@ -302,6 +302,10 @@ const std::vector<Case>& refused() {
 
 const std::vector<Case>& told() {
   static const std::vector<Case> cases = {
+      {"fetches_media",
+       "image_fetch_timeout",
+       {"deploy", "--model", "m", "--image_fetch_timeout", "2"},
+       {"deploy", "--model", "m", "--allowed_media_domains", "a.example", "--image_fetch_timeout", "2"}},
       {"cached",
        "load_from_cache_file",
        {"sft", "--load_from_cache_file", "true", "--streaming", "--max_steps", "1"},

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "base/base64.h"
+#include "base/strings.h"
 #include "tests/unit/server/tiny_server.h"
 
 namespace tern::test {
@@ -76,11 +79,60 @@ TEST(Pooling, OneLabelOfSeveralIsASoftmax) {
         R"("truncation_side": "both")", R"("inputs": 1)", R"("messages": [])"}) {
     EXPECT_EQ(server.post("/classify", R"({"input": "good", )" + std::string(wrong) + "}").status, 400) << wrong;
   }
-  EXPECT_EQ(server.post("/pooling", R"({"input": "good", "task": "token_classify"})").status, 400);
+  EXPECT_EQ(server.post("/pooling", R"({"input": "good", "task": "plugin"})").status, 400);
   EXPECT_EQ(server.post("/classify", R"({"input": "good", "model": "other"})").status, 404);
   const HttpReply score = server.post("/score", R"({"text_1": "a", "text_2": "b"})");
   EXPECT_EQ(score.status, 400);
   EXPECT_NE(score.body.find("a classification with one label"), std::string::npos) << score.body;
+}
+
+// vLLM's tasks of each token: a row a token, of which the last is what is told of the whole text.
+TEST(Pooling, TokensHaveRowsOfTheirOwn) {
+  TinyServer server(labels(3));
+  const auto pooling = [&](const std::string& fields) {
+    return json_of(server.post("/pooling", R"({"input": ["good", "longer"])" + fields + "}"));
+  };
+  const Json whole = pooling("")["data"];
+  const Json answer = pooling(R"(, "task": "token_classify")");
+  const Json rows = answer["data"];
+  std::size_t tokens = 0;
+  for (std::size_t i = 0; i < 2; ++i) {
+    tokens += rows[i]["data"].size();
+    ASSERT_GT(rows[i]["data"].size(), 1U);
+    for (const Json& row : rows[i]["data"]) {
+      const std::vector<double> shares = numbers(row);
+      ASSERT_EQ(shares.size(), 3U);
+      EXPECT_NEAR(shares[0] + shares[1] + shares[2], 1, 1e-5);
+    }
+    expect_near(numbers(rows[i]["data"][rows[i]["data"].size() - 1]), numbers(whole[i]["data"]));
+  }
+  EXPECT_EQ(answer["usage"]["prompt_tokens"], tokens);
+  const Json vectors = pooling(R"(, "task": "token_embed")")["data"];
+  EXPECT_EQ(vectors[1]["data"].size(), rows[1]["data"].size());
+  for (const Json& row : vectors[1]["data"]) {
+    double squares = 0;
+    for (const double one : numbers(row)) squares += one * one;
+    EXPECT_NEAR(squares, 1, 1e-4);
+  }
+  // As base64 they come one after the other.
+  for (const char* task : {"token_classify", "token_embed", "classify", "embed"}) {
+    const std::string field = cat(R"(, "task": ")", task, "\"");
+    const Json of_numbers = pooling(field)["data"][1]["data"];
+    const std::string bytes =
+        decode_base64(pooling(field + R"(, "encoding_format": "base64")")["data"][1]["data"].text()).value();
+    std::vector<double> flat;
+    for (const Json& one : of_numbers) {
+      const std::vector<double> row = one.is_array() ? numbers(one) : std::vector<double>{one.get<double>()};
+      flat.insert(flat.end(), row.begin(), row.end());
+    }
+    ASSERT_EQ(bytes.size(), flat.size() * sizeof(float)) << task;
+    for (std::size_t i = 0; i < flat.size(); ++i) {
+      float value = 0;
+      std::memcpy(&value, bytes.data() + i * sizeof(float), sizeof(float));
+      EXPECT_NEAR(value, flat[i], 1e-6) << task;
+    }
+  }
+  EXPECT_EQ(server.post("/pooling", R"({"input": "good", "encoding_format": "bytes"})").status, 400);
 }
 
 TEST(Pooling, SeveralLabelsOfSeveralAreSigmoids) {

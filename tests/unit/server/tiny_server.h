@@ -29,6 +29,7 @@ class TinyServer {
     std::int64_t max_positions = 100'000;  // that an answer can go on for long
     int labels = 0;                        // a classification with so many; 0: a language model
     std::string problem_type;              // of it
+    std::string seeing;                    // another model, below tests/data/media/models, which sees images
     bool log = false;
   };
   TinyServer() : TinyServer(Options{}) {}
@@ -43,6 +44,10 @@ class TinyServer {
     if (options.labels > 0) opening.label_head = models::LabelHead{options.labels, options.problem_type};
     if (options.labels > 0) opening.heads = models::Heads::any;
     opening.model = (dir_ / "model").string();
+    if (!options.seeing.empty()) {
+      opening.model = TERN_TEST_DATA "/media/models/" + options.seeing;
+      opening.images = options.llm.images = true;
+    }
     opening.runtime.backend_file = TERN_PLUGIN_DIR "/libtern_cpu.so";
     opening.runtime.num_threads = 1;
     session_ = session::open_session(opening).value();
