@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "engine/llm_engine.h"
@@ -17,6 +18,20 @@ inline EngineOptions cached_engine(const accel::Device& device, bool caches) {
   options.max_model_len = std::max<std::int64_t>(256, 3 * device.info().preferred_kv_block + 64);
   options.enable_prefix_caching = caches;
   options.numerics.needs = TERN_NEED_ROW_INVARIANT;
+  return options;
+}
+
+// Shortens the cache to what one sequence takes.
+inline EngineOptions tight_engine(models::LoadedModel& model, EngineOptions options) {
+  session::Runtime runtime;
+  const std::uint64_t swap_space = std::exchange(options.swap.bytes, 0);
+  LLMEngine roomy(model, any_tokenizer(), options, runtime);
+  const auto all = static_cast<std::uint64_t>(roomy.cache().num_blocks() + 1);
+  const std::uint64_t of_blocks = roomy.cache().block_bytes() * all;
+  const std::uint64_t of_seats = roomy.cache().bytes() - of_blocks;
+  const std::int64_t one = options.max_model_len / roomy.cache().block_size();
+  options.kv_cache_memory = of_seats + roomy.cache().block_bytes() * static_cast<std::uint64_t>(one + 1);
+  options.swap.bytes = swap_space;
   return options;
 }
 

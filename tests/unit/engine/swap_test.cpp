@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "cached_answers.h"
 #include "tests/unit/backend_sim/sim_device.h"
 #include "tiny.h"
 
@@ -99,19 +100,6 @@ EngineOptions crowded_engine(const models::LoadedModel& model, std::int64_t bloc
   options.max_model_len = blocks * model.store->device()->info().preferred_kv_block;
   options.numerics.needs = TERN_NEED_ROW_INVARIANT;
   options.enable_prefix_caching = true;
-  options.swap.bytes = swap_space;
-  return options;
-}
-// Shortens the cache to what one sequence takes.
-EngineOptions tight_engine(models::LoadedModel& model, EngineOptions options) {
-  session::Runtime runtime;
-  const std::uint64_t swap_space = std::exchange(options.swap.bytes, 0);
-  LLMEngine roomy(model, any_tokenizer(), options, runtime);
-  const auto all = static_cast<std::uint64_t>(roomy.cache().num_blocks() + 1);
-  const std::uint64_t of_blocks = roomy.cache().block_bytes() * all;
-  const std::uint64_t of_seats = roomy.cache().bytes() - of_blocks;
-  const std::int64_t one = options.max_model_len / roomy.cache().block_size();
-  options.kv_cache_memory = of_seats + roomy.cache().block_bytes() * static_cast<std::uint64_t>(one + 1);
   options.swap.bytes = swap_space;
   return options;
 }
