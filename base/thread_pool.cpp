@@ -129,8 +129,9 @@ class Places {
   explicit Places(int threads) : cpus_(static_cast<std::size_t>(threads)) {
     for (auto& cpu : cpus_) cpu.store(-1, std::memory_order_relaxed);
 #if defined(__linux__)
-    CPU_ZERO(&allowed_);
-    moves_ = sched_getaffinity(0, sizeof allowed_, &allowed_) == 0 && CPU_COUNT(&allowed_) >= threads;
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    moves_ = sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) >= threads;
 #endif
   }
 
@@ -154,18 +155,20 @@ class Places {
   }
 
   int leave(int thread) {
-    cpu_set_t free = allowed_;
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof mine, &mine) != 0) return sched_getcpu();
+    cpu_set_t free = mine;
     for (std::size_t i = 0; i < cpus_.size(); ++i) {
       const int cpu = cpus_[i].load(std::memory_order_relaxed);
       if (i != static_cast<std::size_t>(thread) && cpu >= 0) CPU_CLR(cpu, &free);
     }
     if (CPU_COUNT(&free) > 0 && sched_setaffinity(0, sizeof free, &free) == 0) {
-      (void)sched_setaffinity(0, sizeof allowed_, &allowed_);  // where it is it may be moved from
+      (void)sched_setaffinity(0, sizeof mine, &mine);  // where it is it may be moved from
     }
     return sched_getcpu();
   }
 
-  cpu_set_t allowed_;
   bool moves_ = false;
 #endif
   std::vector<std::atomic<int>> cpus_;

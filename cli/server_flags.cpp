@@ -1,6 +1,7 @@
 #include "cli/server_flags.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "base/strings.h"
@@ -8,6 +9,7 @@
 #include "cli/generation_flags.h"
 #include "cli/session_flags.h"
 #include "cli/version.h"
+#include "hub/url.h"
 
 namespace tern::cli {
 namespace {
@@ -31,6 +33,14 @@ chat::AnswerFormats answer_formats(const Arguments& arguments, const engine::LLM
   if (const auto given = arguments.maybe_string("tool_call_parser")) formats.tool_call = *given;
   (void)chat::make_answer_parser({.formats = formats}).value();
   return formats;
+}
+
+// As a URL's host is compared: without a port, brackets or a dot at the end.
+bool is_host_name(const std::string& domain) {
+  const bool is_ipv6 = domain.find(':') != domain.rfind(':');
+  const auto url = hub::parse_url(cat("http://", is_ipv6 ? "[" : "", domain, is_ipv6 ? "]" : "", "/"));
+  return url &&
+         std::ranges::equal(url->host, domain, [](unsigned char a, unsigned char b) { return a == std::tolower(b); });
 }
 
 }  // namespace
@@ -83,12 +93,17 @@ server::HttpOptions http_options(const Arguments& arguments) {
   server::HttpOptions options;
   options.host = arguments.string("host");
   options.port = static_cast<std::uint16_t>(arguments.integer("port"));
-  options.max_bodies_bytes = static_cast<std::size_t>(arguments.integer("request_memory"));
   options.ssl_certfile = arguments.maybe_string("ssl_certfile").value_or("");
   options.ssl_keyfile = arguments.maybe_string("ssl_keyfile").value_or("");
   if (options.ssl_certfile.empty() != options.ssl_keyfile.empty()) {
     throw Failure(usage_error("--ssl_certfile and --ssl_keyfile need each other", "give both"));
   }
+  return options;
+}
+
+server::HttpOptions served_http_options(const Arguments& arguments) {
+  server::HttpOptions options = http_options(arguments);
+  options.max_bodies_bytes = static_cast<std::size_t>(arguments.integer("request_memory"));
   return options;
 }
 
@@ -98,7 +113,7 @@ server::MediaOptions media_options(const Arguments& arguments) {
   server::MediaOptions media;
   media.allowed_domains = arguments.list("allowed_media_domains");
   for (const std::string& domain : media.allowed_domains) {
-    if (domain == "*" || domain.find_first_of("/*@ ") == std::string::npos) continue;
+    if (domain == "*" || is_host_name(domain)) continue;
     throw Failure(usage_error(cat("--allowed_media_domains takes names of hosts, not ", domain),
                               "write each as images.example.com, or * alone for any"));
   }

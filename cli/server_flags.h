@@ -19,9 +19,10 @@ namespace tern::cli {
 // --swap_space, --swap_dir, --swap_dir_space.
 void use_server_seats(const Arguments& arguments, engine::EngineOptions& options);
 
-// --host, --port, --ssl_certfile, --ssl_keyfile, --request_memory. Throws Failure (usage) for one of the last two
-// alone.
+// --host, --port, --ssl_certfile, --ssl_keyfile. Throws Failure (usage) for one of the last two alone.
 [[nodiscard]] server::HttpOptions http_options(const Arguments& arguments);
+// The same and --request_memory, of commands that serve a model or pass its requests on.
+[[nodiscard]] server::HttpOptions served_http_options(const Arguments& arguments);
 
 // Whether only this machine reaches a server that listens there.
 [[nodiscard]] bool is_loopback(const std::string& host);

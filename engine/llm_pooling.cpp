@@ -91,8 +91,13 @@ std::vector<PooledText> LLM::pool(std::span<const Result<TextTokens>> texts, Poo
   std::int64_t tokens = 0;
   const auto run = [&] {
     if (some.empty()) return;
-    prepare_pooler(tokens, pooling, output);
-    pool_run(texts, some, out);
+    const Status ran = catching([&] {
+      prepare_pooler(tokens, pooling, output);
+      return pool_run(texts, some, out), Unit{};
+    });
+    for (const std::size_t i : some) {
+      if (!ran) out[i].error = ran.error();  // those of other runs go on
+    }
     some.clear();
     tokens = 0;
   };

@@ -435,6 +435,7 @@ void ChatService::pool(const HttpRequest& request, const std::shared_ptr<HttpExc
   asked.exchange = exchange;
   asked.errors = errors;
   asked.record = request.record;
+  asked.share = request.share;
   pooling_.ask(std::move(asked));
 }
 

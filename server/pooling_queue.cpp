@@ -84,7 +84,9 @@ void PoolingQueue::serve() {
     try {
       run_([this](engine::LLM& llm) { compute(llm); });
     } catch (const Failure& failure) {
-      for (const AskedPtr& asked : turn_) asked->error = failure.error();
+      for (const AskedPtr& asked : turn_) {
+        if (!asked->error) asked->error = failure.error();
+      }
     } catch (const std::exception& error) {  // no memory
       log_warn(cat("texts could not be pooled: ", error.what()));
       turn_.clear();  // an exchange that nobody has any more is answered by HTTP
@@ -116,6 +118,8 @@ void PoolingQueue::compute(engine::LLM& llm) {
     if (asked->dropped) continue;
     asked->begun = Clock::now();
     auto job = catching([&] { return asked->request.make(llm); });
+    asked->request.make = nullptr;
+    asked->request.share.reset();
     if (!job) {
       asked->error = job.error();
       continue;

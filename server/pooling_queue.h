@@ -31,6 +31,7 @@ struct PoolingRequest {
   std::shared_ptr<HttpExchange> exchange;
   ErrorWriter errors = nullptr;  // of the route's protocol
   std::shared_ptr<RequestRecord> record;
+  std::shared_ptr<ByteShare> share;  // of the memory for bodies, until the texts are encoded
 };
 
 class PoolingQueue {

@@ -46,8 +46,8 @@ class Slots {
     friend class Slots;
     Slots& slots_;
     const SlotTask task_;
-    std::int64_t id_task_ = 0;
     std::atomic<std::int64_t> decoded_{0};
+    std::int64_t id_task_;  // last: from then on others read it
   };
 
   [[nodiscard]] std::vector<SlotState> states() const;

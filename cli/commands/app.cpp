@@ -42,8 +42,8 @@ void open_page(const Arguments& arguments, const std::string& address) {
 
 // The other server says how it answers: flags of a model would be ignored.
 void require_no_model_flags(const Arguments& arguments) {
-  constexpr std::array kOfThePage = {"base_url",    "host",         "port",  "api_key", "open_browser",
-                                     "ssl_keyfile", "ssl_certfile", "quiet", "stream"};
+  constexpr std::array kOfThePage = {"base_url",       "host",        "port",         "api_key", "open_browser",
+                                     "request_memory", "ssl_keyfile", "ssl_certfile", "quiet",   "stream"};
   for (const Flag* flag : command_flags(arguments.command())) {
     if (arguments.provenance(flag->name) < Provenance::config || !flag->explanation.empty()) continue;
     if (std::ranges::find(kOfThePage, flag->name) != kOfThePage.end()) continue;
@@ -56,7 +56,7 @@ int forward(const Arguments& arguments) {
   require_no_model_flags(arguments);
   const bool any_port = !arguments.was_set("port");
   server::ForwardingOptions options;
-  options.http = http_options(arguments);
+  options.http = served_http_options(arguments);
   options.base_url = arguments.string("base_url");
   options.api_key = arguments.maybe_string("api_key").value_or("");
   options.any_host = !is_loopback(options.http.host);

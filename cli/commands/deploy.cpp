@@ -30,7 +30,7 @@ std::string page_address(const server::HttpOptions& options, std::uint16_t port)
 }
 
 int serve_model(const Arguments& given, const Deployment& deployment) {
-  server::HttpOptions http = http_options(given);
+  server::HttpOptions http = served_http_options(given);
   const bool many = given.has("models");
   std::unique_ptr<ServedModel> model;  // outlives the server
   if (!many) model = std::make_unique<ServedModel>(given, deployment.takes_weights);

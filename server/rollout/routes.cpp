@@ -101,6 +101,7 @@ void take_weights(HttpOptions& options, const models::ModelConfig& config) {
     largest = std::max(largest, bytes + kHeader);
   }
   options.max_body_bytes = largest;
+  options.max_bodies_bytes = std::max<std::size_t>(options.max_bodies_bytes, 2 * largest);  // the next comes meanwhile
   options.receive_timeout = kBody;
 }
 

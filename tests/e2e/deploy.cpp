@@ -462,9 +462,9 @@ TEST_F(Deploy, SaysWhatItCannotServe) {
   };
   EXPECT_EQ(line({"--ssl_keyfile", "key.pem"}),
             "tern: error: --ssl_certfile and --ssl_keyfile need each other; give both.");
-  EXPECT_NE(
-      line({"--allowed_media_domains", "https://example.com"}).find("takes names of hosts, not https://example.com"),
-      std::string::npos);
+  for (const std::string domain : {"https://example.com", "localhost:9000", "[::1]", "example.com."}) {
+    EXPECT_NE(line({"--allowed_media_domains", domain}).find("takes names of hosts, not " + domain), std::string::npos);
+  }
   EXPECT_NE(line({"--allowed_local_media_path", "no/folder"}).find("--allowed_local_media_path no/folder is no folder"),
             std::string::npos);
   EXPECT_NE(line({"--tool_call_parser", "sign-language"}).find("format \"sign-language\"; name one of "),

@@ -61,6 +61,9 @@ TEST(ThreadPool, ThreadsThatMeetOnACpuPartAgain) {
       CPU_SET(meet, &one);
       ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
       cpus[thread] = sched_getcpu();
+      if (thread == 1) {
+        ASSERT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
+      }
     };
     pool.parallel_for(2, 1, meeting);
     ASSERT_EQ(cpus[0], meet);

@@ -47,7 +47,9 @@ class Rollout {
     opening.dtype = form.dtype;
     opening.quantise = form.quantise;
     session_ = session::open_session(opening).value();
+    http.max_bodies_bytes = 1;
     rollout::take_weights(http, session_->model.config);
+    EXPECT_EQ(http.max_bodies_bytes, 2 * http.max_body_bytes) << "the largest tensor and the next";
     server_ = Server::listen(http).value();
     models::LoadOptions load;
     session::load_weights(*session_, load).value();
