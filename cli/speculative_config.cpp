@@ -62,6 +62,8 @@ const std::vector<Method>& methods() {
                                           // What vLLM called it for a model each, and still takes.
                                           {"deepseek_mtp", Named::mtp, {}},
                                           {"glm4_moe_mtp", Named::mtp, {}},
+                                          {"qwen3_next_mtp", Named::mtp, {}},
+                                          {"qwen3_5_mtp", Named::mtp, {}},
                                           {"suffix",
                                            Named::suffix,
                                            {"suffix_decoding_max_tree_depth", "suffix_decoding_max_cached_requests",

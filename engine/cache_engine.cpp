@@ -42,12 +42,17 @@ std::uint64_t bytes_of_states(const std::vector<nn::CacheSpec>& specs, std::int6
   return bytes;
 }
 
+// Of one seat's states each.
+std::int64_t num_copies(const CacheOptions& options) {
+  return options.state_snapshots + (options.guesses ? options.max_num_seqs : 0);
+}
+
 // What each seat has of its own: the blocks of its sequence, and the states of all layers; and the copies of these.
 std::uint64_t bytes_of_seats(const std::vector<nn::CacheSpec>& specs, const CacheOptions& options,
                              std::int64_t block_size) {
   const std::int64_t seats = options.max_num_seqs + kReserved;
   return total_bytes(make_desc(TERN_I32, {seats, blocks_of(options.max_model_len, block_size)})) +
-         bytes_of_states(specs, seats + options.state_snapshots);
+         bytes_of_states(specs, seats + num_copies(options));
 }
 
 // What a cache in 8 bits takes, beside one in bfloat16.
@@ -57,6 +62,10 @@ void tell_bytes(const CacheEngine& cache, const std::vector<nn::CacheSpec>& spec
   log_info(cat("key-value cache: ", tokens, " tokens in ", cache_dtype_name(cache.dtype()), " take ",
                human_bytes(tokens * bytes_per_token(specs, cache.dtype())), ", in bfloat16 they would take ",
                human_bytes(tokens * bytes_per_token(specs, TERN_BF16))));
+}
+
+bool follows(const StateCopy& first, const StateCopy& other, std::int32_t distance) {
+  return other.to_seat == first.to_seat && other.seat == first.seat + distance && other.place == first.place + distance;
 }
 
 // Of this cache and of the one beside it.
@@ -175,8 +184,8 @@ void CacheEngine::create_states(const nn::CacheSpec& spec) {
   for (const nn::StateSpec& state : spec.states) {
     const std::string name = nn::state_name(scope_, spec.module, state.name), copies = name + ".snapshots";
     tensors_->create(name, nn::state_desc(capacity().num_seats, state.shape));
-    if (num_state_snapshots() == 0) continue;
-    tensors_->create(copies, nn::state_desc(num_state_snapshots(), state.shape));
+    if (num_copies(options_) == 0) continue;
+    tensors_->create(copies, nn::state_desc(num_copies(options_), state.shape));
     states_.push_back(
         {store_->at(name).planes[0], store_->at(copies).planes[0], total_bytes(nn::state_desc(1, state.shape))});
   }
@@ -184,13 +193,17 @@ void CacheEngine::create_states(const nn::CacheSpec& spec) {
 
 void CacheEngine::copy_states(std::span<const StateCopy> copies) {
   const accel::Stream stream = device().make_stream();
-  for (const StateCopy& copy : copies) {
+  while (!copies.empty()) {
+    const StateCopy& first = copies.front();
+    std::size_t run = 1;  // that lie side by side are one
+    while (run < copies.size() && follows(first, copies[run], static_cast<std::int32_t>(run))) ++run;
     for (const StatePart& part : states_) {
       tern_plane seat = part.seats, place = part.places;
-      seat.offset += static_cast<std::uint64_t>(copy.seat) * part.bytes;
-      place.offset += static_cast<std::uint64_t>(copy.place) * part.bytes;
-      device().copy(copy.to_seat ? seat : place, copy.to_seat ? place : seat, part.bytes, stream);
+      seat.offset += static_cast<std::uint64_t>(first.seat) * part.bytes;
+      place.offset += static_cast<std::uint64_t>(first.place) * part.bytes;
+      device().copy(first.to_seat ? seat : place, first.to_seat ? place : seat, run * part.bytes, stream);
     }
+    copies = copies.subspan(run);
   }
   stream.synchronize();
 }

@@ -28,6 +28,7 @@ struct CacheOptions {
   double share = 0.8;
   std::uint64_t reserved = 0;        // bytes of what is free that are for others, to whom they come later
   std::int64_t state_snapshots = 0;  // copies of states (state_snapshots.h), fewer where memory is for one sequence
+  bool guesses = false;              // each seat has a copy of its states from before guesses (state_replay.h), too
   // Another cache whose blocks have the same numbers (draft_model.h) shares the memory.
   std::vector<nn::CacheSpec> beside = {};
   tern_dtype beside_dtype = TERN_F32;
@@ -64,6 +65,10 @@ class CacheEngine {
   void write_block(std::int32_t block, std::span<const std::byte> bytes, const accel::Stream& stream);
   // Copies of the states of one seat that can be kept.
   [[nodiscard]] std::int64_t num_state_snapshots() const { return options_.state_snapshots; }
+  // Where that of the states from before a seat's guesses is, behind all of those.
+  [[nodiscard]] std::int32_t place_before_guesses(std::int32_t seat) const {
+    return static_cast<std::int32_t>(options_.state_snapshots) + seat - 1;
+  }
   // Makes these copies, one after the other, while no step runs, and waits for them.
   void copy_states(std::span<const StateCopy> copies);
   // Writes the first entries of a seat's row of the device's block tables, while no step runs, and waits for it.

@@ -12,6 +12,7 @@ CacheOptions cache_of_a_window(const ScorerOptions& options) {
   cache.max_num_seqs = 1;
   cache.shorten = false;
   cache.state_snapshots = 0;  // nobody begins behind a window
+  cache.guesses = false;
   return cache;
 }
 

@@ -36,17 +36,6 @@ void tell_x15(const EngineOptions& options, const models::LoadedModel& model) {
     log_info(cat("steps of up to ", rows, " tokens multiply quantised weights in x15"));
 }
 
-// Wrong guesses are written over in a cache of keys and values. A state of all tokens so far cannot be taken back.
-void require_takes_back(const EngineOptions& options, const models::LoadedModel& model) {
-  if (options.speculation.num_speculative_tokens == 0) return;
-  for (const nn::CacheSpec& spec : model.architecture->cache_specs(model.config)) {
-    if (spec.states.empty()) continue;
-    throw Failure(usage_error(cat("--speculative_config is not for ", model.config.architecture, ", whose layer ",
-                                  spec.module, " keeps a state that wrong guesses would change"),
-                              "leave it out"));
-  }
-}
-
 bool caches_prefixes(const EngineOptions& options, const models::LoadedModel& model, const CacheEngine& cache) {
   if (!options.enable_prefix_caching) return false;
   if (cache.num_state_snapshots() > 0 || !has_states(model.architecture->cache_specs(model.config))) return true;
@@ -161,6 +150,7 @@ CacheOptions cache_options(const EngineOptions& options, const models::LoadedMod
   constexpr std::int64_t kSnapshotsPerSeat = 4;
   if (options.enable_prefix_caching && has_states(model.architecture->cache_specs(model.config)))
     cache.state_snapshots = kSnapshotsPerSeat * options.max_num_seqs;
+  cache.guesses = options.speculation.num_speculative_tokens > 0;
   return cache;
 }
 
@@ -184,7 +174,6 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
       trace_(runtime.trace()) {
   end_ids_.insert(end_ids_.end(), model.config.eos_token_ids.begin(), model.config.eos_token_ids.end());
   tell_x15(options_, model);
-  require_takes_back(options_, model);
   RunnerOptions runner;
   runner.max_num_seqs = options_.max_num_seqs;
   runner.max_num_batched_tokens = options_.max_num_batched_tokens;
@@ -198,6 +187,8 @@ LLMEngine::LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer,
   if (options_.head != nullptr) leave_states(runner);
   const std::int64_t draft_rows = rows_of_drafts(*model.store->device(), options_.max_num_batched_tokens);
   runner.max_drafts = std::min(options_.max_num_seqs * options_.speculation.num_speculative_tokens, draft_rows - 1);
+  replay_ = state_replay(runner.max_drafts, runtime);
+  if (replay_) runner.replay_rows = replay_->rows();
   runner_ = std::make_unique<ModelRunner>(model, cache_, runner, runtime);
   speculation_ = Speculation(proposer(runtime), options_.speculation, draft_rows, max_model_len());
 }
@@ -418,6 +409,7 @@ void LLMEngine::accept_drawn(const Batch& batch, const std::vector<SampledToken>
     part.sequence->drafts.clear();
     next += rows;
   }
+  if (replay_) replay_->take_back(batch);
 }
 
 void LLMEngine::swap_blocks() {
@@ -428,7 +420,8 @@ void LLMEngine::swap_blocks() {
   swap_->copy();
 }
 
-void LLMEngine::copy_states() {
+void LLMEngine::copy_states(const Batch& batch) {
+  if (replay_) replay_->keep(batch);
   if (!snapshots_ || snapshots_->copies().empty()) return;
   const accel::TraceSpan span(trace_, "copy states");
   cache_.copy_states(snapshots_->copies());
@@ -456,7 +449,7 @@ std::span<RequestOutput> LLMEngine::step() {
   const Batch& batch = *scheduled;
   swap_blocks();
   if (batch.empty()) return {outputs_.data(), num_outputs_};
-  copy_states();
+  copy_states(batch);
   seat_found_blocks(batch);
   fill_adapter_slots();
   const std::int64_t beside = prompt_tokens_beside_answers(batch), limit = scheduler_.prompt_limit();

@@ -18,6 +18,7 @@
 #include "engine/prompt_budget.h"
 #include "engine/scheduler.h"
 #include "engine/speculation.h"
+#include "engine/state_replay.h"
 #include "engine/swap_space.h"
 #include "session/runtime.h"
 #include "tokenizer/tokenizer.h"
@@ -104,8 +105,8 @@ struct RequestOutput {
 class LLMEngine {
  public:
   // Any number of engines may stand over one model: each has a cache of its own. Throws what CacheEngine and
-  // ModelRunner throw, and Failure (usage) for guesses over a model whose layers keep states. A vision tower takes
-  // memory where the first image comes; the cache leaves it that, and a line says how much.
+  // ModelRunner throw. A vision tower takes memory where the first image comes; the cache leaves it that, and a line
+  // says how much.
   LLMEngine(models::LoadedModel& model, tokenizer::Tokenizer tokenizer, const EngineOptions& options,
             session::Runtime& runtime);
 
@@ -176,7 +177,8 @@ class LLMEngine {
   [[nodiscard]] std::unique_ptr<Proposer> proposer(session::Runtime& runtime);
   [[nodiscard]] std::unique_ptr<Proposer> head_proposer(session::Runtime& runtime);
   void leave_states(RunnerOptions& runner);
-  void copy_states();
+  [[nodiscard]] std::unique_ptr<StateReplay> state_replay(std::int64_t drafts, session::Runtime& runtime);
+  void copy_states(const Batch& batch);
   void fill_adapter_slots();
   [[nodiscard]] bool encode_images(const Batch& batch);
   void seat_found_blocks(const Batch& batch);
@@ -200,6 +202,7 @@ class LLMEngine {
   std::unique_ptr<SwapSpace> swap_;            // null: there is none
   std::unique_ptr<StateSnapshots> snapshots_;  // null: layers keep no states, or nobody finds prefixes
   std::optional<graph::TensorScope> states_;   // what the head guesses from
+  std::unique_ptr<StateReplay> replay_;        // null: nobody guesses, or layers keep no states
   Scheduler scheduler_;
   PromptBudget prompt_budget_;
   std::unique_ptr<ModelRunner> runner_;

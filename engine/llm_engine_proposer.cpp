@@ -40,6 +40,13 @@ void LLMEngine::leave_states(RunnerOptions& runner) {
                                            {options_.max_num_batched_tokens, options_.head->state_width()}));
 }
 
+// A step draws from a row of each sequence, and from one for each guess.
+std::unique_ptr<StateReplay> LLMEngine::state_replay(std::int64_t drafts, session::Runtime& runtime) {
+  if (drafts <= 0 || !has_states(model_.architecture->cache_specs(model_.config))) return nullptr;
+  const StateReplayOptions options{options_.max_num_seqs, options_.max_num_seqs + drafts, options_.numerics};
+  return std::make_unique<StateReplay>(model_, cache_, options, runtime);
+}
+
 std::unique_ptr<Proposer> LLMEngine::head_proposer(session::Runtime& runtime) {
   const models::SpeculativeHead& head = *options_.head;
   HeadRunnerOptions options;

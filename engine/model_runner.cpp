@@ -208,6 +208,7 @@ graph::Graph ModelRunner::build_graph(const Bucket& capacity) const {
   largest.max_seqlen = capacity.max_seqlen;
   largest.paged = cache_;
   largest.adapter_slots = capacity.lora;
+  if (capacity.drafts > 0) largest.replay_rows = options_.replay_rows;
   if (capacity.images) largest.images = image_capacity(model_);
   const nn::TokenInputs inputs = nn::declare_tokens(graph, largest);
   context.adapter_slots = inputs.adapter_slots;

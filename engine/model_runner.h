@@ -41,6 +41,8 @@ struct RunnerOptions {
   // width]; "": they aren't.
   std::string states;
   std::vector<std::int64_t> streams;
+  // A step with guesses leaves what states are advanced by in tensors of so many rows (state_replay.h); 0: it doesn't.
+  std::int64_t replay_rows = 0;
 };
 
 struct SampledToken {

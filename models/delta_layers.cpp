@@ -1,6 +1,7 @@
 #include "models/delta_layers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/strings.h"
 #include "models/registry.h"
@@ -51,8 +52,11 @@ std::string are_types(const ModelConfig& config, const FieldValue& value) {
              : cat(kLinear, " or ", kFull, " for each of ", config.num_hidden_layers, " layers");
 }
 
+// Those behind the model's own do, which the configuration doesn't name.
 bool attends(const ModelConfig& config, std::int64_t layer) {
-  return config.own_field<Texts>("layer_types")[static_cast<std::size_t>(layer)] == kFull;
+  const auto& types = config.own_field<Texts>("layer_types");
+  const auto at = static_cast<std::size_t>(layer);
+  return at >= types.size() || types[at] == kFull;
 }
 
 nn::GatedDeltaNetConfig delta_net(const ModelConfig& config, Projections projections) {
@@ -147,26 +151,30 @@ std::vector<ParameterSpec> delta_layer_parameters(const ModelConfig& config, Pro
   return decoder_parameters(config, options);
 }
 
-nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config, Projections projections,
-                              const nn::TokenInputs& inputs, const FeedForward& feed_forward) {
-  const double eps = config.rms_norm_eps;
+nn::DecoderLayer delta_layer(nn::Context& context, const ModelConfig& config, Projections projections,
+                             const nn::TokenInputs& inputs, FeedForward feed_forward) {
   const nn::AttentionConfig attention{.heads = config.num_attention_heads,
                                       .kv_heads = config.num_key_value_heads,
                                       .head_dim = config.head_dim,
                                       .is_gated = true,
                                       .qk_norm = nn::QkNorm::head,
-                                      .eps = eps,
+                                      .eps = config.rms_norm_eps,
                                       .norm_offset = kNormOffset};
-  const nn::GatedDeltaNetConfig net = delta_net(config, projections);
-  const auto layer = [&](std::int64_t index, const std::string& module, nn::Residual& x) {
+  return [&context, &config, &inputs, attention, net = delta_net(config, projections), eps = config.rms_norm_eps,
+          feed_forward = std::move(feed_forward)](std::int64_t index, const std::string& module, nn::Residual& x) {
     const nn::Value h = nn::norm(context, module + ".input_layernorm", eps, x, kNormOffset);
     x.add(attends(config, index) ? nn::attention(context, module + ".self_attn", attention, inputs, h)
                                  : nn::gated_delta_net(context, module + ".linear_attn", net, inputs, h));
     x.add(feed_forward(index, module + ".mlp",
                        nn::norm(context, module + ".post_attention_layernorm", eps, x, kNormOffset)));
   };
-  return nn::decoder(context, {.layers = config.num_hidden_layers, .eps = eps, .norm_offset = kNormOffset}, inputs,
-                     layer);
+}
+
+nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config, Projections projections,
+                              const nn::TokenInputs& inputs, FeedForward feed_forward) {
+  return nn::decoder(context,
+                     {.layers = config.num_hidden_layers, .eps = config.rms_norm_eps, .norm_offset = kNormOffset},
+                     inputs, delta_layer(context, config, projections, inputs, std::move(feed_forward)));
 }
 
 std::vector<nn::CacheSpec> delta_layer_caches(const ModelConfig& config) {

@@ -9,6 +9,7 @@
 #include "models/parameters.h"
 #include "nn/cache_spec.h"
 #include "nn/context.h"
+#include "nn/decoder.h"
 
 namespace tern::models {
 
@@ -26,8 +27,11 @@ enum class Projections { apart, joined };
 
 // The feed-forward part of a layer, from its normed stream.
 using FeedForward = std::function<nn::Value(std::int64_t layer, const std::string& module, nn::Value x)>;
+// A layer of it; those behind the configuration's own attend. What it takes by reference outlives it.
+[[nodiscard]] nn::DecoderLayer delta_layer(nn::Context& context, const ModelConfig& config, Projections projections,
+                                           const nn::TokenInputs& inputs, FeedForward feed_forward);
 [[nodiscard]] nn::Value delta_hidden_states(nn::Context& context, const ModelConfig& config, Projections projections,
-                                            const nn::TokenInputs& inputs, const FeedForward& feed_forward);
+                                            const nn::TokenInputs& inputs, FeedForward feed_forward);
 
 // Of layers that attend, keys and values; of the others, their states.
 [[nodiscard]] std::vector<nn::CacheSpec> delta_layer_caches(const ModelConfig& config);

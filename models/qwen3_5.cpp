@@ -69,23 +69,38 @@ std::vector<ParameterSpec> moe_parameters(const ModelConfig& config) {
                    .fused = {".experts.gate_up_proj", ".experts.down_proj", ".gate.weight", true}}});
 }
 
-nn::Value dense_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
-  return delta_hidden_states(context, config, Projections::apart, inputs,
-                             [&](std::int64_t /*layer*/, const std::string& module, nn::Value x) {
-                               return nn::gated_mlp(context, module, x);
-                             });
+FeedForward dense_feed_forward(nn::Context& context) {
+  return [&context](std::int64_t /*layer*/, const std::string& module, nn::Value x) {
+    return nn::gated_mlp(context, module, x);
+  };
 }
 
-nn::Value moe_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+FeedForward moe_feed_forward(nn::Context& context, const ModelConfig& config) {
   const nn::MoeConfig moe{.experts = config.own_field<std::int64_t>("num_experts"),
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
                           .normalise = true,
                           .shared = "shared_expert",
                           .shared_gated = true,
                           .balanced = true};
-  return delta_hidden_states(
-      context, config, Projections::apart, inputs,
-      [&](std::int64_t /*layer*/, const std::string& module, nn::Value x) { return nn::moe(context, module, moe, x); });
+  return [&context, moe](std::int64_t /*layer*/, const std::string& module, nn::Value x) {
+    return nn::moe(context, module, moe, x);
+  };
+}
+
+nn::DecoderLayer dense_layer(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return delta_layer(context, config, Projections::apart, inputs, dense_feed_forward(context));
+}
+
+nn::DecoderLayer moe_layer(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return delta_layer(context, config, Projections::apart, inputs, moe_feed_forward(context, config));
+}
+
+nn::Value dense_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return delta_hidden_states(context, config, Projections::apart, inputs, dense_feed_forward(context));
+}
+
+nn::Value moe_hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return delta_hidden_states(context, config, Projections::apart, inputs, moe_feed_forward(context, config));
 }
 
 }  // namespace
@@ -99,6 +114,8 @@ Architecture qwen3_5_architecture() {
           .parameters = dense_parameters,
           .rope_tables = one_rope_table,
           .hidden_states = dense_hidden_states,
+          .layer = dense_layer,
+          .predicts_apart = true,
           .cache_specs = delta_layer_caches,
           .head = tied_or_own_head};
 }
@@ -112,6 +129,8 @@ Architecture qwen3_5_moe_architecture() {
           .parameters = moe_parameters,
           .rope_tables = one_rope_table,
           .hidden_states = moe_hidden_states,
+          .layer = moe_layer,
+          .predicts_apart = true,
           .cache_specs = delta_layer_caches,
           .head = tied_or_own_head};
 }

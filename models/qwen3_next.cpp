@@ -47,19 +47,25 @@ std::vector<ParameterSpec> parameters(const ModelConfig& config) {
                    .shared_gated = true}});
 }
 
-nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+FeedForward feed_forward(nn::Context& context, const ModelConfig& config) {
   const nn::MoeConfig moe{.experts = config.own_field<std::int64_t>("num_experts"),
                           .top_k = config.own_field<std::int64_t>("num_experts_per_tok"),
                           .normalise = config.own_field<bool>("norm_topk_prob"),
                           .shared = "shared_expert",
                           .shared_gated = true,
                           .balanced = true};
-  const std::vector<bool> sparse = sparse_layers(config);
-  return delta_hidden_states(
-      context, config, Projections::joined, inputs, [&](std::int64_t layer, const std::string& module, nn::Value x) {
-        const bool has_experts = sparse[static_cast<std::size_t>(layer)];
-        return has_experts ? nn::moe(context, module, moe, x) : nn::gated_mlp(context, module, x);
-      });
+  return [&context, moe, sparse = sparse_layers(config)](std::int64_t layer, const std::string& module, nn::Value x) {
+    const bool has_experts = sparse[static_cast<std::size_t>(layer)];
+    return has_experts ? nn::moe(context, module, moe, x) : nn::gated_mlp(context, module, x);
+  };
+}
+
+nn::DecoderLayer layer(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return delta_layer(context, config, Projections::joined, inputs, feed_forward(context, config));
+}
+
+nn::Value hidden_states(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) {
+  return delta_hidden_states(context, config, Projections::joined, inputs, feed_forward(context, config));
 }
 
 }  // namespace
@@ -73,6 +79,8 @@ Architecture qwen3_next_architecture() {
           .parameters = parameters,
           .rope_tables = one_rope_table,
           .hidden_states = hidden_states,
+          .layer = layer,
+          .predicts_apart = true,
           .cache_specs = delta_layer_caches,
           .head = tied_or_own_head};
 }

@@ -57,6 +57,8 @@ struct Architecture {
   // One of its layers, for those behind its own that predict further tokens (mtp.h), which a config of as many more
   // layers counts; none: its model has no such, or they are not computed. What it takes by reference outlives it.
   nn::DecoderLayer (*layer)(nn::Context& context, const ModelConfig& config, const nn::TokenInputs& inputs) = nullptr;
+  // Such layers lie under names of their own, "mtp.layers.0", and their norms multiply by 1 + weight, as Qwen has them.
+  bool predicts_apart = false;
   // What each layer keeps of the tokens it has seen, in the layers' order, and the language model's head. An encoder
   // has neither.
   std::vector<nn::CacheSpec> (*cache_specs)(const ModelConfig& config) = nullptr;

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "ops/tensor_desc.h"
 
 namespace tern::nn {
+
+class Context;
+struct TokenInputs;
 
 enum class CacheKind {
   full,    // keys and values of every token
@@ -39,15 +43,26 @@ struct StateSpec {
   std::vector<std::int64_t> shape;
 };
 
+// Rows of tokens that a layer's states were advanced by: [tokens, width]. Where guesses are checked they stay until the
+// next step, so that the states can be advanced again by those that were right.
+struct ReplaySpec {
+  std::string name;  // "qkv", after the module's
+  std::int64_t width = 0;
+};
+
 struct CacheSpec {
   CacheKind kind = CacheKind::full;
-  std::string module;             // the layer's attention, "model.layers.0.self_attn"
-  std::int64_t kv_heads = 0;      // full, window; latent: 1
-  std::int64_t key_dim = 0;       // of one head
-  std::int64_t value_dim = 0;     // of one head; latent: 0, as the key has them
-  std::int64_t window = 0;        // window: tokens, the newest included, or a chunk's; else 0
-  std::string shares_with;        // shared: the module that writes the cache
-  std::vector<StateSpec> states;  // state
+  std::string module;                    // the layer's attention, "model.layers.0.self_attn"
+  std::int64_t kv_heads = 0;             // full, window; latent: 1
+  std::int64_t key_dim = 0;              // of one head
+  std::int64_t value_dim = 0;            // of one head; latent: 0, as the key has them
+  std::int64_t window = 0;               // window: tokens, the newest included, or a chunk's; else 0
+  std::string shares_with;               // shared: the module that writes the cache
+  std::vector<StateSpec> states;         // state
+  std::vector<ReplaySpec> replays = {};  // state: all that they are advanced by
+  // state: adds to a graph, which has nothing else, that they are advanced by rows that a step left
+  // (recurrent_state.h).
+  std::function<void(Context& context, const TokenInputs& inputs)> replay = nullptr;
 };
 
 // The tensors of a module's cache, within a scope that keeps the caches of several engines apart.
@@ -83,6 +98,10 @@ struct CacheSpec {
   desc.strides[1] = 1;
   desc.strides[2] = block_size;
   return desc;
+}
+[[nodiscard]] inline std::string replay_name(const std::string& scope, const std::string& module,
+                                             const std::string& name) {
+  return scope + module + ".replay." + name;
 }
 // [num_seats, shape...] f32.
 [[nodiscard]] inline TensorDesc state_desc(std::int64_t num_seats, std::vector<std::int64_t> shape) {

@@ -48,6 +48,40 @@ Value decay(Context& context, const std::string& module, Value a) {
   return ops::mul(graph, step, ops::broadcast_rows(graph, decay_rate(context, module), graph.desc(step)), product);
 }
 
+// All that the states are advanced by: queries, keys and values before the convolution, and what beta and decay are
+// made of.
+struct StateInputs {
+  Value qkv;  // [tokens, channels]
+  Value b;    // [tokens, heads]
+  Value a;    // [tokens, heads]
+};
+
+ReplaySpec qkv_replay(const GatedDeltaNetConfig& config) { return {"qkv", config.channels()}; }
+ReplaySpec b_replay(const GatedDeltaNetConfig& config) { return {"b", config.heads}; }
+ReplaySpec a_replay(const GatedDeltaNetConfig& config) { return {"a", config.heads}; }
+
+// What each head reads of its state, [tokens, heads, value_dim].
+Value read_states(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
+                  const TokenInputs& inputs, const StateInputs& in) {
+  const BuildOptions& build = context.options();
+  const Value mixed = convolved(context, module, inputs, conv_state(config), in.qkv);
+  const std::int64_t keys = config.k_heads * config.key_dim;
+  ops::GatedDeltaRuleInputs rule;
+  rule.q = unit_heads(context, heads_of(context, mixed, 0, config.k_heads, config.key_dim), kUnitEps);
+  rule.k = unit_heads(context, heads_of(context, mixed, keys, config.k_heads, config.key_dim), kUnitEps);
+  rule.v = heads_of(context, mixed, 2 * keys, config.heads, config.value_dim);
+  rule.decay = decay(context, module, in.a);
+  rule.beta = activation(context, in.b, TERN_ACT_SIGMOID, TERN_F32);
+  rule.cu_seqlens = inputs.cu_seqlens;
+  ops::GatedDeltaRuleOptions options;
+  options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.key_dim)));
+  options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
+  options.before = recurrent_state(context, module, inputs, delta_state(config));
+  options.out = build.activations;
+  options.needs = build.needs;
+  return ops::gated_delta_rule(context.graph(), rule, options).out;
+}
+
 }  // namespace
 
 Value gated_delta_net(Context& context, const std::string& module, const GatedDeltaNetConfig& config,
@@ -57,22 +91,10 @@ Value gated_delta_net(Context& context, const std::string& module, const GatedDe
   const auto [qkv, z] =
       projections(context, module, config, "qkv", "z", config.channels(), config.heads * config.value_dim, x);
   const auto [b, a] = projections(context, module, config, "b", "a", config.heads, config.heads, x);
-  const Value mixed = convolved(context, module, inputs, conv_state(config), qkv);
-  const std::int64_t keys = config.k_heads * config.key_dim;
-  ops::GatedDeltaRuleInputs rule;
-  rule.q = unit_heads(context, heads_of(context, mixed, 0, config.k_heads, config.key_dim), kUnitEps);
-  rule.k = unit_heads(context, heads_of(context, mixed, keys, config.k_heads, config.key_dim), kUnitEps);
-  rule.v = heads_of(context, mixed, 2 * keys, config.heads, config.value_dim);
-  rule.decay = decay(context, module, a);
-  rule.beta = activation(context, b, TERN_ACT_SIGMOID, TERN_F32);
-  rule.cu_seqlens = inputs.cu_seqlens;
-  ops::GatedDeltaRuleOptions options;
-  options.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.key_dim)));
-  options.max_seqlen = static_cast<std::int32_t>(inputs.max_seqlen);
-  options.before = recurrent_state(context, module, inputs, delta_state(config));
-  options.out = build.activations;
-  options.needs = build.needs;
-  const Value out = ops::gated_delta_rule(graph, rule, options).out;
+  leave_for_replay(context, module, qkv_replay(config), inputs, qkv);
+  leave_for_replay(context, module, b_replay(config), inputs, b);
+  leave_for_replay(context, module, a_replay(config), inputs, a);
+  const Value out = read_states(context, module, config, inputs, {qkv, b, a});
   const Value normal = norm_heads(context, {module + ".norm", config.eps}, out);
   ops::ActMulOptions gated;
   gated.kind = TERN_ACT_SILU;
@@ -86,6 +108,12 @@ CacheSpec delta_net_cache(const std::string& module, const GatedDeltaNetConfig& 
   spec.kind = CacheKind::state;
   spec.module = module;
   spec.states = {conv_state(config), delta_state(config)};
+  spec.replays = {qkv_replay(config), b_replay(config), a_replay(config)};
+  spec.replay = [module, config](Context& context, const TokenInputs& inputs) {
+    const auto left = [&](const ReplaySpec& rows) { return left_for_replay(context, module, rows, inputs); };
+    (void)read_states(context, module, config, inputs,
+                      {left(qkv_replay(config)), left(b_replay(config)), left(a_replay(config))});
+  };
   return spec;
 }
 

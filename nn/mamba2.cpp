@@ -20,6 +20,10 @@ StateSpec scan_state(const Mamba2Config& config) {
   return {"ssm_state", {config.heads, config.state_size, config.head_dim}};
 }
 
+// x with B and C before the convolution, and the steps of time.
+ReplaySpec mixed_replay(const Mamba2Config& config) { return {"mixed", config.channels()}; }
+ReplaySpec time_replay(const Mamba2Config& config) { return {"dt", config.heads}; }
+
 // The gate, x with B and C, and the steps of time, each times its scale: [tokens, inner + channels + heads].
 Value projected(Context& context, const std::string& module, const Mamba2Config& config, Value x) {
   graph::Graph& graph = context.graph();
@@ -42,9 +46,10 @@ Value projected(Context& context, const std::string& module, const Mamba2Config&
   return ops::mul(graph, all, ops::broadcast_rows(graph, graph.latest(vector), graph.desc(all)), product);
 }
 
-// What each head's state gives of x, B and C, `mixed` [tokens, channels]: [tokens, heads, head_dim].
+// What each head's state gives of x, B and C, [tokens, channels]: [tokens, heads, head_dim].
 Value scanned(Context& context, const std::string& module, const Mamba2Config& config, const TokenInputs& inputs,
-              Value mixed, Value dt) {
+              Value unmixed, Value dt) {
+  const Value mixed = convolved(context, module, inputs, conv_state(config), unmixed);
   const std::int64_t of_states = config.groups * config.state_size;
   ops::SelectiveScanInputs scan;
   scan.x = heads_of(context, mixed, 0, config.heads, config.head_dim);
@@ -91,9 +96,10 @@ Value mamba2(Context& context, const std::string& module, const Mamba2Config& co
   graph::Graph& graph = context.graph();
   const Value all = projected(context, module, config, x);
   const Value gate = ops::columns(graph, all, 0, config.inner());
-  const Value mixed = convolved(context, module, inputs, conv_state(config),
-                                ops::columns(graph, all, config.inner(), config.channels()));
+  const Value mixed = ops::columns(graph, all, config.inner(), config.channels());
   const Value dt = ops::columns(graph, all, config.inner() + config.channels(), config.heads);
+  leave_for_replay(context, module, mixed_replay(config), inputs, mixed);
+  leave_for_replay(context, module, time_replay(config), inputs, dt);
   Value y = ops::as_matrix(graph, scanned(context, module, config, inputs, mixed, dt));
   if (config.norm == Mamba2Config::Norm::before_gate) y = group_norm(context, module, config, y);
   y = gated(context, gate, y);
@@ -106,6 +112,12 @@ CacheSpec mamba2_cache(const std::string& module, const Mamba2Config& config) {
   spec.kind = CacheKind::state;
   spec.module = module;
   spec.states = {conv_state(config), scan_state(config)};
+  spec.replays = {mixed_replay(config), time_replay(config)};
+  spec.replay = [module, config](Context& context, const TokenInputs& inputs) {
+    const Value mixed = left_for_replay(context, module, mixed_replay(config), inputs);
+    (void)scanned(context, module, config, inputs, mixed,
+                  left_for_replay(context, module, time_replay(config), inputs));
+  };
   return spec;
 }
 

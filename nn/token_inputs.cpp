@@ -25,6 +25,11 @@ Value write_numbers(graph::Graph& graph, Value numbers, Value slots, Value cache
   return as_table(graph, ops::kv_write(graph, rows, {}, slots, {cache, {}}).k);
 }
 
+Value declare_column(graph::Graph& graph, const char* name, std::int64_t count, CountSlot slot,
+                     Padding padding = Padding::zero) {
+  return graph.input(name, with_dynamic(make_desc(TERN_I32, {count}), 0, slot), padding);
+}
+
 ImageInputs declare_images(graph::Graph& graph, const TokenCapacity& capacity) {
   const ImageCapacity& images = *capacity.images;
   const auto rows = [&](const std::string& name, tern_dtype dtype, std::int64_t width) {
@@ -58,9 +63,23 @@ TensorDesc block_tables_desc(const PagedCapacity& paged) {
   return make_desc(TERN_I32, {paged.num_seats, paged.max_blocks, 1, 1});
 }
 
+TokenInputs declare_replay(graph::Graph& graph, const TokenCapacity& capacity) {
+  TokenInputs inputs;
+  inputs.replayed = declare_column(graph, "replayed", capacity.tokens, kTokens);
+  inputs.cu_seqlens =
+      declare_column(graph, "cu_seqlens", capacity.sequences + 1, kSequenceBounds, Padding::repeat_last);
+  inputs.kv_lens = declare_column(graph, "kv_lens", capacity.sequences, kSequences);
+  inputs.seats = declare_column(graph, "seats", capacity.sequences, kSequences);
+  inputs.max_seqlen = capacity.max_seqlen;
+  inputs.replay_rows = capacity.replay_rows;
+  inputs.num_seats = capacity.paged->num_seats;
+  inputs.cache_scope = capacity.paged->scope;
+  return inputs;
+}
+
 TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   const auto column = [&](const char* name, std::int64_t count, CountSlot slot, Padding padding = Padding::zero) {
-    return graph.input(name, with_dynamic(make_desc(TERN_I32, {count}), 0, slot), padding);
+    return declare_column(graph, name, count, slot, padding);
   };
   TokenInputs inputs;
   inputs.ids = column("ids", capacity.tokens, kTokens);
@@ -73,6 +92,7 @@ TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity) {
   if (capacity.adapter_slots) inputs.adapter_slots = column("adapter_slots", capacity.tokens, kTokens);
   if (capacity.token_types) inputs.token_types = column("token_types", capacity.tokens, kTokens);
   inputs.max_seqlen = capacity.max_seqlen;
+  inputs.replay_rows = capacity.replay_rows;
   if (!capacity.paged) return inputs;
   const PagedCapacity& paged = *capacity.paged;
   inputs.slots = column("slots", capacity.tokens, kTokens);  // block 0 is nobody's

@@ -77,6 +77,7 @@ struct TokenCapacity {
   bool dropout = false;
   bool token_types = false;
   bool adapter_slots = false;
+  std::int64_t replay_rows = 0;         // of the tensors where layers leave what states are advanced by; 0: they don't
   std::optional<PagedCapacity> paged;   // none: keys are those of the run
   std::optional<ImageCapacity> images;  // of a run over a paged cache; none: it has none
 };
@@ -104,6 +105,10 @@ struct TokenInputs {
   std::int64_t num_seats = 0;
   tern_dtype cache_dtype = TERN_F32;
   std::string cache_scope;
+  // Of layers with states (CacheSpec::replays): they leave what these are advanced by at `rows`, in tensors of
+  // replay_rows; or advance them by what was left there.
+  std::int64_t replay_rows = 0;
+  Value replayed;  // [tokens] i32: which rows of these; absent: none
   std::optional<ImageInputs> images;
 
   [[nodiscard]] bool paged() const { return slots.present(); }
@@ -114,6 +119,9 @@ struct TokenInputs {
 // `table_values` into the block tables at `table_slots` (seat * max_blocks + the block's index), before anything reads
 // them; `seats` says where the run's sequences sit.
 [[nodiscard]] TokenInputs declare_tokens(graph::Graph& graph, const TokenCapacity& capacity);
+
+// Of a run that only advances states by rows that were left: replayed, cu_seqlens, kv_lens and seats.
+[[nodiscard]] TokenInputs declare_replay(graph::Graph& graph, const TokenCapacity& capacity);
 
 // Names of the inputs of ImageInputs that there are several of.
 [[nodiscard]] std::string deepstack_name(std::int64_t layer);

@@ -19,7 +19,6 @@ OUTPUT/<model>/bf16.safetensors: logits [64, vocab] of the first tokens, of the 
 With NAMEs, only those tiny models. With MODEL.gguf alone, OUTPUT/smollm2.safetensors: 320 tokens of GSM8K, and at each of `positions` the distribution of the
 next token: its `top` ids with their log-probabilities, and the log of the mass that is left in each class id mod 16.
 """
-import contextlib
 import json
 import math
 import os
@@ -49,6 +48,7 @@ from transformers import (AutoModelForCausalLM, AutoTokenizer, Cohere2Config, Co
                           Qwen3MoeConfig, Qwen3MoeForCausalLM, SmolLM3Config, SmolLM3ForCausalLM, get_cosine_schedule_with_warmup,
                           Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration)
 
+from float64 import in_float64
 from random_weights import save_as_published
 
 VOCAB, HIDDEN, LAYERS, TOKENS, LORA_TOKENS = 160, 64, 2, 300, 64
@@ -715,17 +715,6 @@ def write(tensors, path, metadata):
 
 def peft_name(name):
     return name.replace(".default.", ".")
-
-
-@contextlib.contextmanager
-def in_float64():
-    """Computes in float64 what transformers computes in float32 whatever the dtype of the model."""
-    narrow, method = torch.float32, torch.Tensor.float
-    torch.float32, torch.float, torch.Tensor.float = torch.float64, torch.float64, torch.Tensor.double
-    try:
-        yield
-    finally:
-        torch.float32, torch.float, torch.Tensor.float = narrow, narrow, method
 
 
 def seed_of(output, name):

@@ -276,11 +276,11 @@ def random_layer(attention, biases=()):
     return {NAME + name: each for name, each in w.items()}
 
 
-def train(weights, words, head, seen):
+def train(weights, words, head, seen, kind=None):
     trained = {name: each for name, each in weights.items() if "correction_bias" not in name}
     for each in trained.values():
         each.requires_grad_()
-    layer = Glm(weights, words, head)
+    layer = (kind or Glm)(weights, words, head)
     optimizer = torch.optim.Adam(trained.values(), 4e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     for step in range(STEPS):
@@ -321,8 +321,8 @@ def make_model(make, seed=7):
     return model
 
 
-def write(model, weights, folder):
-    """The model, and the layer behind its own."""
+def write(model, weights, folder, said=(("num_nextn_predict_layers", 1),)):
+    """The model, and the layer behind its own, of which config.json says what is `said`."""
     model.save_pretrained(folder)
     os.remove(os.path.join(folder, "generation_config.json"))
     path = os.path.join(folder, "model.safetensors")
@@ -331,17 +331,17 @@ def write(model, weights, folder):
     path = os.path.join(folder, "config.json")
     with open(path) as file:
         config = json.load(file)
-    config["num_nextn_predict_layers"] = 1
+    config.update(said)
     with open(path, "w") as file:
         json.dump(config, file, indent=2)
         file.write("\n")
 
 
-def compute(model, texts, folder, layer, other=None):
+def compute(model, texts, folder, layer, other=None, made_by="script/golden.d/mtp.py", states_by=states_of):
     """`other` agrees, to the single precision that transformers has in places."""
     model = model.double()
     tokens = texts[3][0][:64]
-    states = states_of(model, tokens)
+    states = states_by(model, tokens)
     starts = [0, 13, 40, 58]
     with torch.no_grad():
         first, chains = layer.follow(states, tokens, starts)
@@ -355,7 +355,7 @@ def compute(model, texts, folder, layer, other=None):
               "starts": torch.tensor(starts, dtype=torch.int32),
               "guesses": torch.tensor([guesses for guesses, _ in chains], dtype=torch.int32),
               "chained": torch.stack([told for _, told in chains]).float()}
-    versions = {"made_by": "script/golden.d/mtp.py",
+    versions = {"made_by": made_by,
                 **{name: version(name) for name in ("torch", "transformers", "safetensors")}}
     path = os.path.join(folder, "golden.safetensors")
     save_file({name: each.contiguous() for name, each in golden.items()}, path, metadata=versions)
@@ -415,6 +415,7 @@ def make_deepseek(make, folder, has_own):
         compute(model, texts, folder, Theirs(folder))
 
 
-make_glm(os.path.join(sys.argv[1], "mtp-glm4-moe"))
-make_deepseek(deepseek, os.path.join(sys.argv[1], "mtp-deepseek-v3"), True)
-make_deepseek(deepseek_v32, os.path.join(sys.argv[1], "mtp-deepseek-v32"), False)
+if __name__ == "__main__":
+    make_glm(os.path.join(sys.argv[1], "mtp-glm4-moe"))
+    make_deepseek(deepseek, os.path.join(sys.argv[1], "mtp-deepseek-v3"), True)
+    make_deepseek(deepseek_v32, os.path.join(sys.argv[1], "mtp-deepseek-v32"), False)

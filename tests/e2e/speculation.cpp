@@ -170,57 +170,76 @@ TEST_F(Inference, AHeadChangesNoAnswer) {
       << refused.err;
 }
 
-// Nor does the layer for it that a model's own checkpoint has, under whatever name vLLM gives it; a model without says
-// so before its weights are read.
-TEST_F(Inference, AModelsOwnLayerOfPredictionChangesNoAnswer) {
-  fs::copy(path("model"), path("mtp"));
+// A tokenizer's folder with a model of another: one whose checkpoint has a layer of prediction.
+void put_golden_model(const fs::path& folder, const std::string& name) {
   for (const char* file : {"config.json", "model.safetensors"}) {
-    fs::copy_file(fs::path(TERN_TEST_DATA) / "golden" / "mtp-glm4-moe" / file, path("mtp") / file,
+    fs::copy_file(fs::path(TERN_TEST_DATA) / "golden" / name / file, folder / file,
                   fs::copy_options::overwrite_existing);
   }
-  const auto words = [&](const fs::path& model, const std::string& method) {
-    std::vector<std::string> some = {
-        "infer", "--model",           model.string(),  "--val_dataset", rows_,       "--strict", "--max_new_tokens",
-        "40",    "--batch_invariant", "--temperature", "0.8",           "--logprobs"};
-    if (method.empty()) return some;
-    some.insert(some.end(),
-                {"--speculative_config", R"({"method": ")" + method + R"(", "num_speculative_tokens": 2})"});
-    return some;
-  };
-  const auto plain = run(words(path("mtp"), ""), options_);
-  ASSERT_EQ(plain.status, 0) << plain.err;
-  for (const char* method : {"mtp", "glm4_moe_mtp"}) {
-    const auto guessed = run(words(path("mtp"), method), options_);
-    ASSERT_EQ(guessed.status, 0) << guessed.err;
-    EXPECT_EQ(guessed.out, plain.out);
-    EXPECT_NE(guessed.err.find("MTP head: model.layers.3 of " + path("mtp").string() +
-                               ", with the model's embedding and the model's output projection"),
-              std::string::npos)
-        << guessed.err;
-    EXPECT_NE(guessed.err.find("guessed tokens: "), std::string::npos) << guessed.err;
-  }
+}
 
-  auto quantised = words(path("mtp"), "mtp");
+std::vector<std::string> guessing_by_layer(const fs::path& model, const fs::path& rows, const std::string& method) {
+  std::vector<std::string> words = {
+      "infer", "--model",           model.string(),  "--val_dataset", rows.string(), "--strict", "--max_new_tokens",
+      "40",    "--batch_invariant", "--temperature", "0.8",           "--logprobs"};
+  if (method.empty()) return words;
+  words.insert(words.end(),
+               {"--speculative_config", R"({"method": ")" + method + R"(", "num_speculative_tokens": 2})"});
+  return words;
+}
+
+// Nor does the layer for it that a model's own checkpoint has, under whatever name vLLM gives it, whether the model
+// keeps keys or states; a model without says so before its weights are read.
+TEST_F(Inference, AModelsOwnLayerOfPredictionChangesNoAnswer) {
+  fs::copy(path("model"), path("mtp"));
+  struct Case {
+    const char* folder;
+    const char* method;  // of vLLM, beside "mtp"
+    const char* layer;
+  };
+  for (const auto& [folder, method, layer] :
+       {Case{"mtp-glm4-moe", "glm4_moe_mtp", "model.layers.3"}, Case{"mtp-qwen3.5", "qwen3_5_mtp", "mtp.layers.0"},
+        Case{"mtp-qwen3-next", "qwen3_next_mtp", "mtp.layers.0"}}) {
+    SCOPED_TRACE(folder);
+    put_golden_model(path("mtp"), folder);
+    const auto plain = run(guessing_by_layer(path("mtp"), rows_, ""), options_);
+    ASSERT_EQ(plain.status, 0) << plain.err;
+    for (const char* name : {"mtp", method}) {
+      const auto guessed = run(guessing_by_layer(path("mtp"), rows_, name), options_);
+      ASSERT_EQ(guessed.status, 0) << guessed.err;
+      EXPECT_EQ(guessed.out, plain.out);
+      EXPECT_NE(guessed.err.find("MTP head: " + std::string(layer) + " of " + path("mtp").string() +
+                                 ", with the model's embedding and the model's output projection"),
+                std::string::npos)
+          << guessed.err;
+      EXPECT_NE(guessed.err.find("guessed tokens: "), std::string::npos) << guessed.err;
+    }
+
+    Deployed server(path("mtp"), {"--speculative_config", R"({"method": "mtp", "num_speculative_tokens": 2})"});
+    const std::string asked = R"({"prompt": "one two", "max_tokens": 20, "ignore_eos": true, "temperature": 0})";
+    for (int turn = 0; turn < 2; ++turn) EXPECT_EQ(server.post("/v1/completions", asked).status, 200);
+    const std::string page = ask(server.port(), "GET", "/metrics").body;
+    for (const char* counter : {"num_drafts", "num_draft_tokens"}) {
+      const std::regex counted("\\nvllm:spec_decode_" + std::string(counter) + "_total\\{[^}]*\\} [1-9]");
+      EXPECT_TRUE(std::regex_search(page, counted)) << page;
+    }
+    EXPECT_EQ(server.end().status, 0);
+  }
+  const auto refused = run(guessing_by_layer(path("model"), rows_, "mtp"), options_);
+  EXPECT_EQ(refused.status, 3) << refused.err;
+  EXPECT_NE(refused.err.find("expected a model whose layer for further tokens is computed here: "), std::string::npos)
+      << refused.err;
+}
+
+TEST_F(Inference, AModelsOwnLayerOfPredictionIsQuantisedWithIt) {
+  fs::copy(path("model"), path("mtp"));
+  put_golden_model(path("mtp"), "mtp-glm4-moe");
+  auto quantised = guessing_by_layer(path("mtp"), rows_, "mtp");
   quantised.insert(quantised.end(), {"--quant_method", "bnb"});
   const auto smaller = run(quantised, options_);
   EXPECT_EQ(smaller.status, 0) << smaller.err;
   EXPECT_NE(smaller.err.find("MTP head: weights of routed experts were quantised to nf4"), std::string::npos)
       << smaller.err;
-
-  Deployed server(path("mtp"), {"--speculative_config", R"({"method": "mtp", "num_speculative_tokens": 2})"});
-  const std::string asked = R"({"prompt": "one two", "max_tokens": 20, "ignore_eos": true, "temperature": 0})";
-  for (int turn = 0; turn < 2; ++turn) EXPECT_EQ(server.post("/v1/completions", asked).status, 200);
-  const std::string page = ask(server.port(), "GET", "/metrics").body;
-  for (const char* counter : {"num_drafts", "num_draft_tokens"}) {
-    const std::regex counted("\\nvllm:spec_decode_" + std::string(counter) + "_total\\{[^}]*\\} [1-9]");
-    EXPECT_TRUE(std::regex_search(page, counted)) << page;
-  }
-  EXPECT_EQ(server.end().status, 0);
-
-  const auto refused = run(words(path("model"), "mtp"), options_);
-  EXPECT_EQ(refused.status, 3) << refused.err;
-  EXPECT_NE(refused.err.find("expected a model whose layer for further tokens is computed here: "), std::string::npos)
-      << refused.err;
 }
 
 // In deploy and bench as in infer.

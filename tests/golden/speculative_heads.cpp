@@ -194,10 +194,13 @@ TEST_P(SpeculativeHead, GuessesForSeveralAtOnce) {
 // EAGLE-3 reads three layers of a model of 7, as nothing says others; prediction what the final norm gives.
 INSTANTIATE_TEST_SUITE_P(Golden, SpeculativeHead,
                          testing::Values(Case{"eagle3", open_eagle3, {2, 3, 4}}, Case{"mtp-glm4-moe", open_mtp, {}},
-                                         Case{"mtp-deepseek-v3", open_mtp, {}}, Case{"mtp-deepseek-v32", open_mtp, {}}),
+                                         Case{"mtp-deepseek-v3", open_mtp, {}}, Case{"mtp-deepseek-v32", open_mtp, {}},
+                                         Case{"mtp-qwen3.5", open_mtp, {}}, Case{"mtp-qwen3.5-moe", open_mtp, {}},
+                                         Case{"mtp-qwen3-next", open_mtp, {}}),
                          [](const auto& info) {
                            std::string name = info.param.folder;
-                           std::replace(name.begin(), name.end(), '-', '_');
+                           std::ranges::replace_if(
+                               name, [](char c) { return c == '-' || c == '.'; }, '_');
                            return name;
                          });
 

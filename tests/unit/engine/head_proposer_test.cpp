@@ -43,6 +43,7 @@ std::unique_ptr<SpeculativeHead> load_mtp(models::LoadedModel& model) {
 
 constexpr const char* kEagle3 = "eagle3";
 constexpr const char* kMtp = "mtp-glm4-moe";
+constexpr const char* kMtpOverStates = "mtp-qwen3.5";
 
 std::unique_ptr<SpeculativeHead> trained_head(const std::string& name, models::LoadedModel& model) {
   return name == kEagle3 ? load_head(trained_folder(), model) : load_mtp(model);
@@ -56,9 +57,11 @@ struct Trained {
 };
 
 class TrainedHead : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(HeadProposer, TrainedHead, testing::Values(kEagle3, kMtp), [](const auto& info) {
-  return std::string(info.param == std::string(kMtp) ? "mtp" : "eagle3");
-});
+INSTANTIATE_TEST_SUITE_P(HeadProposer, TrainedHead, testing::Values(kEagle3, kMtp, kMtpOverStates),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return std::string(name == kEagle3 ? "eagle3" : name == kMtp ? "mtp" : "mtp_over_states");
+                         });
 
 // One with weights of chance, for any model.
 std::unique_ptr<SpeculativeHead> random_head(models::LoadedModel& model, tern::test::Eagle3Shape shape = {}) {
@@ -122,8 +125,12 @@ TEST_P(TrainedHead, ChangesNoTokenWhateverItGuesses) {
 
 // Whatever the model's layers are and keep, over a cache of another dtype too.
 TEST(HeadProposer, OverEveryFamily) {
-  for (const char* name : {"qwen3-tied", "gemma3-tied", "gemma4-tied", "cohere2-tied", "olmo2-tied", "granite-tied",
-                           "glm4-moe-untied", "gpt-oss-untied", "deepseek-v3-untied", "llama4-tied"}) {
+  for (const char* name :
+       {"qwen3-tied", "gemma3-tied", "gemma4-tied", "cohere2-tied", "olmo2-tied", "granite-tied", "glm4-moe-untied",
+        "gpt-oss-untied", "deepseek-v3-untied", "llama4-tied",
+        // Their layers keep states, from which guesses are taken back.
+        "qwen3.5-untied", "qwen3.5-tied", "qwen3.5-moe-untied", "qwen3-next-untied", "qwen3-next-tied", "lfm2-tied",
+        "lfm2-moe-untied", "granite-h-untied", "granite-h-tied", "falcon-h1-untied"}) {
     SCOPED_TRACE(name);
     models::LoadedModel model = tiny_model(name);
     const auto layers = model.config.num_hidden_layers;
@@ -148,7 +155,7 @@ TEST(HeadProposer, OverEveryFamily) {
 
 // A layer of prediction keeps what the model's layers keep: latent vectors, and what an indexer chooses by.
 TEST(HeadProposer, KeepsWhatTheModelsLayersKeep) {
-  for (const char* name : {"mtp-deepseek-v3", "mtp-deepseek-v32"}) {
+  for (const char* name : {"mtp-deepseek-v3", "mtp-deepseek-v32", "mtp-qwen3.5-moe", "mtp-qwen3-next"}) {
     models::LoadedModel model = tiny_model(name);
     const auto head = load_mtp(model);
     for (const float temperature : {0.0F, 0.8F}) {
@@ -181,7 +188,8 @@ TEST_P(TrainedHead, InACacheThatHoldsFewSequences) {
     SCOPED_TRACE(testing::Message() << caches_prefixes << ", " << swap_space);
     DraftCase c = {.caches_prefixes = caches_prefixes, .swap_space = swap_space};
     const DraftOutcome plain = head_answers(c, t.model, nullptr);
-    c.memory = plain.cache_bytes * 6 / 10;
+    constexpr std::uint64_t kStatesAndOneSequence = 230'000;
+    c.memory = GetParam() == std::string(kMtpOverStates) ? kStatesAndOneSequence : plain.cache_bytes * 6 / 10;
     const DraftOutcome guessed = head_answers(c, t.model, t.head.get());
     EXPECT_GT(guessed.preemptions, 0);
     expect_same_answers(guessed, plain);
@@ -232,12 +240,18 @@ TEST_P(TrainedHead, FindsNoBlockThatAnotherTokenFollows) {
     const auto prompt = prompt_of(5, static_cast<std::int32_t>(3 * block + 4));
     EXPECT_EQ(cached(prompt), 0);
     EXPECT_EQ(cached(prompt), 3 * block);
-    auto other = prompt;
-    other[static_cast<std::size_t>(2 * block)] += 1;
-    EXPECT_EQ(cached(other), head != nullptr ? block : 2 * block);
-    other = prompt;
-    other[static_cast<std::size_t>(2 * block + 1)] += 1;
-    EXPECT_EQ(cached(other), 2 * block);
+    // Where layers keep states, the second that parts from it there finds what the first left.
+    const auto cached_of_parting = [&](std::int64_t at) {
+      std::int64_t found = 0;
+      for (int time = has_states(t.model.architecture->cache_specs(t.model.config)) ? 0 : 1; time < 2; ++time) {
+        auto other = prompt;
+        other[static_cast<std::size_t>(at)] += 1 + time;
+        found = cached(other);
+      }
+      return found;
+    };
+    EXPECT_EQ(cached_of_parting(2 * block), head != nullptr ? block : 2 * block);
+    EXPECT_EQ(cached_of_parting(2 * block + 1), 2 * block);
   }
 }
 

@@ -134,17 +134,5 @@ TEST(Speculation, StepsStayAsSmallAsTheyAreCheap) {
   EXPECT_GT(checked(1, 512), 0);
 }
 
-TEST(Speculation, IsRefusedOverStates) {
-  models::LoadedModel model = tiny_model("lfm2-tied");
-  session::Runtime runtime;
-  EngineOptions options = small_engine();
-  options.speculation.num_speculative_tokens = 2;
-  const auto refused = catching([&] { return std::make_unique<LLMEngine>(model, any_tokenizer(), options, runtime); });
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().line().find("--speculative_config is not for Lfm2ForCausalLM, whose layer model.layers."),
-            0U)
-      << refused.error().line();
-}
-
 }  // namespace
 }  // namespace tern::engine

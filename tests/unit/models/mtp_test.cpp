@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <utility>
 
 #include "base/strings.h"
@@ -18,6 +17,9 @@ namespace {
 constexpr const char* kGlm = "mtp-glm4-moe";
 constexpr const char* kDeepSeek = "mtp-deepseek-v3";
 constexpr const char* kIndexed = "mtp-deepseek-v32";
+constexpr const char* kQwen = "mtp-qwen3.5";
+constexpr const char* kQwenExperts = "mtp-qwen3.5-moe";  // as tensors of all experts; a tensor for each:
+constexpr const char* kQwenNext = "mtp-qwen3-next";
 constexpr const char* kWords = "model.layers.3.embed_tokens.weight";
 constexpr const char* kHead = "model.layers.3.shared_head.head.weight";
 
@@ -82,13 +84,31 @@ TEST_F(Mtp, SharesWhatIsTheModels) {
   }
 }
 
+// Under names of its own, beside the model, whose config.json may say nothing of it.
+TEST_F(Mtp, MayStandApart) {
+  for (const char* name : {kQwen, kQwenExperts, kQwenNext}) {
+    SCOPED_TRACE(name);
+    const Opened opened = copy(name);
+    LoadedModel model = opened.load();
+    const auto head = open_mtp(opened.source, opened.config).value();
+    head->load(model, {}).value();
+    EXPECT_NE(model.store->find("mtp.fc.weight"), nullptr);
+    EXPECT_EQ(model.store->find("mtp.layers.0.mlp.experts.gate_proj.weight") != nullptr, name != std::string(kQwen));
+    EXPECT_EQ(model.store->find("model.layers.4.input_layernorm.weight"), nullptr);
+    const std::vector<nn::CacheSpec> specs = head->cache_specs();
+    ASSERT_EQ(specs.size(), 1U);
+    EXPECT_EQ(specs[0].module, "mtp.layers.0.self_attn");
+    EXPECT_EQ(specs[0].kind, nn::CacheKind::full) << "it attends, whatever the model's layers do";
+  }
+}
+
 // --- Checkpoints without ------------------------------------------------------------------------------------------
 
 TEST_F(Mtp, OfOtherArchitecturesIsRefused) {
   EXPECT_EQ(refusal(copy("llama-tied")),
             "DIR: expected a model whose layer for further tokens is computed here: Glm4MoeForCausalLM, "
-            "DeepseekV3ForCausalLM, DeepseekV32ForCausalLM, found LlamaForCausalLM; guess otherwise, with {\"method\": "
-            "\"ngram\", "
+            "Qwen3_5ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3NextForCausalLM, DeepseekV3ForCausalLM, "
+            "DeepseekV32ForCausalLM, found LlamaForCausalLM; guess otherwise, with {\"method\": \"ngram\", "
             "\"num_speculative_tokens\": 5} say");
 }
 
@@ -104,6 +124,16 @@ TEST_F(Mtp, ThatWasNotSavedIsRefused) {
       "DIR: tensor model.layers.3.enorm.weight: expected the layer for further tokens, found no such tensor; take "
       "the weights that the model's makers published, as what transformers or tern saved of them lacks this "
       "layer; or guess otherwise, with {\"method\": \"ngram\", \"num_speculative_tokens\": 5} say");
+}
+
+TEST_F(Mtp, ThatWasNotSavedApartIsRefused) {
+  for (const char* name : {"qwen3.5-untied", "qwen3-next-untied"}) {
+    EXPECT_EQ(refusal(copy(name)),
+              "DIR: tensor mtp.pre_fc_norm_embedding.weight: expected the layer for further tokens, found no such "
+              "tensor; take the weights that the model's makers published, as what transformers or tern saved of them "
+              "lacks this layer; or guess otherwise, with {\"method\": \"ngram\", \"num_speculative_tokens\": 5} "
+              "say");
+  }
 }
 
 TEST_F(Mtp, IsNotReadFromAGguf) {
@@ -125,18 +155,27 @@ TEST_F(Mtp, IsNotReadFromAGguf) {
 
 // Under another name it's one too many, and its own is missing.
 TEST_F(Mtp, HasAllItsTensorsAndNoOther) {
-  for (const char* tensor : {"eh_proj.weight", "shared_head.norm.weight", "self_attn.q_norm.weight",
-                             "mlp.experts.7.down_proj.weight", "mlp.gate.e_score_correction_bias"}) {
+  const auto expect_refused = [&](const char* name, const std::string& tensor) {
     SCOPED_TRACE(tensor);
-    (void)copy(kGlm);
-    rename(std::string("model.layers.3.") + tensor);
+    (void)copy(name);
+    rename(tensor);
     const Opened opened(scratch_);
     LoadedModel model = opened.load();
     const auto loaded = open_mtp(opened.source, opened.config).value()->load(model, {});
     ASSERT_FALSE(loaded.ok());
-    EXPECT_NE(loaded.error().line().find(std::string(tensor, std::strlen(tensor) - 1)), std::string::npos)
+    EXPECT_NE(loaded.error().line().find(tensor.substr(0, tensor.size() - 1)), std::string::npos)
         << loaded.error().line();
+  };
+  for (const char* tensor : {"eh_proj.weight", "shared_head.norm.weight", "self_attn.q_norm.weight",
+                             "mlp.experts.7.down_proj.weight", "mlp.gate.e_score_correction_bias"}) {
+    expect_refused(kGlm, std::string("model.layers.3.") + tensor);
   }
+  for (const char* tensor :
+       {"mtp.fc.weight", "mtp.norm.weight", "mtp.layers.0.self_attn.q_norm.weight",
+        "mtp.layers.0.mlp.experts.7.down_proj.weight", "mtp.layers.0.mlp.shared_expert_gate.weight"}) {
+    expect_refused(kQwenNext, tensor);
+  }
+  expect_refused(kQwenExperts, "mtp.layers.0.mlp.experts.gate_up_proj");
 }
 
 // What the model is made while it's loaded its layer becomes, too.
