@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <exception>
 #include <memory>
 #include <mutex>
 
@@ -24,10 +25,22 @@ struct Exchange {
   CURL* handle = nullptr;
   bool begun = false;
   std::size_t header_bytes = 0;
+  std::exception_ptr thrown;
 };
 
-std::size_t on_header(char* data, std::size_t size, std::size_t count, void* context) {
+// Calls back from libcurl, through whose frames nothing may be thrown: what is thrown is kept, and ends the exchange.
+template <typename Body>
+auto guarded(void* context, decltype(std::declval<Body>()(std::declval<Exchange&>())) failure, Body body) noexcept {
   auto& exchange = *static_cast<Exchange*>(context);
+  try {
+    return body(exchange);
+  } catch (...) {
+    exchange.thrown = std::current_exception();
+    return failure;
+  }
+}
+
+std::size_t take_header(Exchange& exchange, char* data, std::size_t size, std::size_t count) {
   const std::string_view line(data, size * count);
   const std::size_t colon = line.find(':');
   exchange.header_bytes += line.size();
@@ -38,9 +51,11 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* con
   }
   return size * count;
 }
+std::size_t on_header(char* data, std::size_t size, std::size_t count, void* context) {
+  return guarded(context, std::size_t{0}, [=](Exchange& exchange) { return take_header(exchange, data, size, count); });
+}
 
-std::size_t on_body(char* data, std::size_t size, std::size_t count, void* context) {
-  auto& exchange = *static_cast<Exchange*>(context);
+std::size_t take_body(Exchange& exchange, char* data, std::size_t size, std::size_t count) {
   const std::size_t bytes = size * count;
   long status = 0;
   curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
@@ -56,23 +71,28 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* conte
   exchange.reply->aborted = !go_on;
   return go_on ? bytes : 0;
 }
+std::size_t on_body(char* data, std::size_t size, std::size_t count, void* context) {
+  return guarded(context, std::size_t{0}, [=](Exchange& exchange) { return take_body(exchange, data, size, count); });
+}
 
 curl_socket_t open_socket(void* context, curlsocktype /*purpose*/, curl_sockaddr* to) {
-  auto& exchange = *static_cast<Exchange*>(context);
-  std::array<char, NI_MAXHOST> text{};
-  const int unknown = ::getnameinfo(&to->addr, to->addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
-  if (unknown != 0 || !exchange.request->may_connect(text.data())) {
-    exchange.reply->refused = true;
-    return CURL_SOCKET_BAD;
-  }
-  return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+  return guarded(context, curl_socket_t{CURL_SOCKET_BAD}, [=](Exchange& exchange) -> curl_socket_t {
+    std::array<char, NI_MAXHOST> text{};
+    const int unknown = ::getnameinfo(&to->addr, to->addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST);
+    if (unknown != 0 || !exchange.request->may_connect(text.data())) {
+      exchange.reply->refused = true;
+      return CURL_SOCKET_BAD;
+    }
+    return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+  });
 }
 
 int on_progress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  auto& exchange = *static_cast<Exchange*>(context);
-  if (!exchange.request->stopped()) return 0;
-  exchange.reply->aborted = true;
-  return 1;
+  return guarded(context, 1, [](Exchange& exchange) {
+    if (!exchange.request->stopped()) return 0;
+    exchange.reply->aborted = true;
+    return 1;
+  });
 }
 
 // What only some requests ask.
@@ -92,6 +112,13 @@ void set_bounds(CURL* h, const HttpRequest& request, Exchange& exchange) {
   }
 }
 
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
 HttpReply exchanged(const HttpRequest& request, const std::string* body) {
   static std::once_flag once;
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
@@ -104,7 +131,7 @@ HttpReply exchanged(const HttpRequest& request, const std::string* body) {
   curl_slist* list = nullptr;
   for (const std::string& header : request.headers) list = curl_slist_append(list, header.c_str());
   const std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)> headers(list, curl_slist_free_all);
-  Exchange exchange{&request, &reply, handle.get(), false, 0};
+  Exchange exchange{.request = &request, .reply = &reply, .handle = handle.get()};
   CURL* h = handle.get();
   const bool secure = request.url.starts_with("https:");
   curl_easy_setopt(h, CURLOPT_URL, request.url.c_str());
@@ -131,6 +158,7 @@ HttpReply exchanged(const HttpRequest& request, const std::string* body) {
   const std::string range = cat(request.resume_from, "-");
   if (request.resume_from > 0) curl_easy_setopt(h, CURLOPT_RANGE, range.c_str());
   const CURLcode code = curl_easy_perform(h);
+  if (exchange.thrown) std::rethrow_exception(exchange.thrown);
   curl_easy_getinfo(h, CURLINFO_RESPONSE_CODE, &reply.status);
   char* location = nullptr;
   curl_easy_getinfo(h, CURLINFO_REDIRECT_URL, &location);
@@ -157,6 +185,23 @@ std::string url_encode(std::string_view text, bool keep_slash) {
       out += kHex[byte >> 4];
       out += kHex[byte & 15];
     }
+  }
+  return out;
+}
+
+std::optional<std::string> url_decode(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    if (i + 2 >= text.size()) return std::nullopt;
+    const int high = hex_digit(text[i + 1]);
+    const int low = hex_digit(text[i + 2]);
+    if (high < 0 || low < 0 || (high == 0 && low == 0)) return std::nullopt;
+    out += static_cast<char>(high * 16 + low);
+    i += 2;
   }
   return out;
 }

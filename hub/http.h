@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,9 +46,12 @@ struct HttpReply {
   std::string text;                            // body without a sink, or of an error
 };
 
+// Throws what begin, sink, stopped or may_connect threw, once the connection is closed.
 [[nodiscard]] HttpReply http_get(const HttpRequest& request);
 
 // Percent-encodes all but unreserved characters; `keep_slash` for paths (RFC 3986).
 [[nodiscard]] std::string url_encode(std::string_view text, bool keep_slash);
+// The text with its escapes undone. None: an escape is broken, or stands for a zero byte.
+[[nodiscard]] std::optional<std::string> url_decode(std::string_view text);
 
 }  // namespace tern::hub

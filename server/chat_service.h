@@ -68,10 +68,13 @@ class ChatService {
   [[nodiscard]] Result<engine::TokenIds> prompt_ids(const ChatRequest& request) const;
   [[nodiscard]] Result<engine::TokenIds> prompt_ids(const engine::Prompt& prompt) const;
   // The same of any prompt, told to `done` once: before it returns, or on another thread when the images have come.
-  // Errors (data) as of LLM::prepare, and (failed) where too many wait for theirs. Gives what can be cancelled
-  // meanwhile.
-  using FoundIds = std::function<void(Result<engine::TokenIds>&& ids)>;
-  std::weak_ptr<ImageFetch> find_prompt_ids(const ChatRequest& request, FoundIds done);
+  // The request's time limit is told there too. Gives what can be cancelled meanwhile.
+  struct FoundIds {
+    engine::TokenIds ids;
+    std::optional<Refusal> refusal;  // why there are none
+  };
+  using TellIds = std::function<void(FoundIds&& found)>;
+  std::weak_ptr<ImageFetch> find_prompt_ids(const ChatRequest& request, TellIds done);
 
   // The error as a client is told it: the model's name in the place of its path on this machine.
   [[nodiscard]] Error told(Error error) const;
@@ -122,7 +125,7 @@ class ChatService {
   std::shared_ptr<RequestHandle> begin(Asked&& asked, std::shared_ptr<AnswerSink> sink);
   std::shared_ptr<RequestHandle> begin_with_images(Asked&& asked, std::shared_ptr<AnswerSink> sink);
   [[nodiscard]] std::optional<Error> full_queue() const;  // why no more may wait
-  [[nodiscard]] Result<engine::TokenIds> ids_of(engine::Dialogue&& dialogue) const;
+  [[nodiscard]] FoundIds ids_of(engine::Dialogue&& dialogue) const;
   [[nodiscard]] Result<bool> has_far_images(engine::Dialogue& dialogue) const;
   [[nodiscard]] std::optional<Refusal> refused(Asked& asked) const;
   [[nodiscard]] bool is_the_model(const std::string& model) const;

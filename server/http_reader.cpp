@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <cctype>
+#include <utility>
 
 #include "base/strings.h"
+#include "hub/http.h"
 #include "server/byte_budget.h"
 
 namespace tern::server {
@@ -21,30 +23,6 @@ std::string lower(std::string_view text) {
   std::transform(out.begin(), out.end(), out.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return out;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-bool percent_decoded(std::string_view text, std::string& out) {
-  out.clear();
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    if (i + 2 >= text.size()) return false;
-    const int high = hex_digit(text[i + 1]);
-    const int low = hex_digit(text[i + 2]);
-    if (high < 0 || low < 0 || (high == 0 && low == 0)) return false;
-    out += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return true;
 }
 
 }  // namespace
@@ -68,7 +46,9 @@ bool split_target(std::string_view target, std::string& path, std::string& query
   if (target != "*" && (target.empty() || target.front() != '/')) return false;
   const std::size_t mark = target.find('?');
   query = mark == std::string_view::npos ? "" : target.substr(mark + 1);
-  return percent_decoded(target.substr(0, mark), path);
+  auto decoded = hub::url_decode(target.substr(0, mark));
+  if (decoded) path = std::move(*decoded);
+  return decoded.has_value();
 }
 
 std::string_view HttpRequest::header(std::string_view name) const {

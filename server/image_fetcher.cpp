@@ -1,7 +1,7 @@
 #include "server/image_fetcher.h"
 
 #include <algorithm>
-#include <charconv>
+#include <exception>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -12,6 +12,7 @@
 #include "base/strings.h"
 #include "hub/http.h"
 #include "hub/url.h"
+#include "server/host_turns.h"
 
 namespace tern::server {
 namespace {
@@ -19,8 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFetches = 32;                // at once, as a slow host holds a thread for as long as an image may take
-constexpr std::size_t kFetchesOfOne = 4;    // of one request, so that its many images leave others their turn
+constexpr int kFetches = 32;              // at once, as a slow host holds a thread for as long as an image may take
+constexpr std::size_t kFetchesOfOne = 4;  // of one request, so that its many images leave others their turn
+constexpr int kFetchesOfHost = kFetches / 4;
 constexpr std::size_t kMostOfOne = 128;     // images of one request
 constexpr int kRedirects = 10;              // as browsers and aiohttp follow at most
 constexpr std::size_t kErrorText = 65'536;  // of an answer that is no image
@@ -61,23 +63,6 @@ hub::Url url_of(const MediaOptions& options, const std::string& source, const st
   return std::move(*url);
 }
 
-std::string unescaped(std::string_view text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    unsigned value = 0;
-    if (text[at] == '%' && at + 2 < text.size()) {
-      const auto [end, error] = std::from_chars(&text[at + 1], &text[at + 1] + 2, value, 16);
-      if (error == std::errc() && end == &text[at + 1] + 2) {
-        out += static_cast<char>(value);
-        at += 2;
-        continue;
-      }
-    }
-    out += text[at];
-  }
-  return out;
-}
-
 // The path that a file below the folder really has, links followed. Where there is none, or it lies elsewhere, the
 // client is told the same: whether there is a file is nothing to ask the server.
 std::string local_file(const MediaOptions& options, const std::string& source, const std::string& place) {
@@ -87,7 +72,8 @@ std::string local_file(const MediaOptions& options, const std::string& source, c
   }
   std::error_code no_folder, no_file;
   const fs::path folder = fs::canonical(options.allowed_local_path, no_folder);
-  const fs::path file = fs::canonical(unescaped(std::string_view(source).substr(kFile.size())), no_file);
+  const std::string path = source.substr(kFile.size());  // where its escapes are none, it's meant as it is
+  const fs::path file = fs::canonical(hub::url_decode(path).value_or(path), no_file);
   const auto [rest, in_file] = std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
   if (no_folder || no_file || rest != folder.end() || in_file == file.end()) {
     throw Failure(data_error(place, "a file below the folder that this server reads (--allowed_local_media_path)",
@@ -190,54 +176,89 @@ void cancel_when_gone(HttpExchange& exchange, const std::weak_ptr<ImageFetch>& f
   });
 }
 
-class ImageFetcher::Batch : public ImageFetch {
+class ImageFetcher::Batch : public ImageFetch, public std::enable_shared_from_this<Batch> {
  public:
-  Batch(const MediaOptions& options, const engine::Dialogue& dialogue, Done done,
-        std::shared_ptr<std::atomic<std::size_t>> waiting, std::shared_ptr<std::atomic<bool>> stops,
-        std::shared_ptr<ByteBudget> budget)
-      : options_(options),
+  // Its lanes run while the fetcher is there.
+  Batch(ImageFetcher& fetcher, const engine::Dialogue& dialogue, Done done)
+      : options_(fetcher.options_),
+        queue_(*fetcher.queue_),
+        turns_(*fetcher.turns_),
         images_(dialogue.images),
         done_(std::move(done)),
-        waiting_(std::move(waiting)),
-        stops_(std::move(stops)),
-        share_(std::in_place, std::move(budget)) {
+        waiting_(fetcher.waiting_),
+        stops_(fetcher.stops_),
+        share_(std::in_place, fetcher.budget_) {
     for (std::size_t i = 0; i < images_.size(); ++i) {
       places_.push_back(place_of(dialogue, i));
-      if (is_far(images_[i])) far_.push_back(i);
+      if (!is_far(images_[i])) continue;
+      far_.push_back(i);
+      const auto url = hub::parse_url(images_[i]);
+      hosts_.push_back(url ? url->host : "");
     }
     left_ = far_.size();
     lanes_ = std::min(far_.size(), kFetchesOfOne);
+    next_ = lanes_.load();
     ++*waiting_;
   }
   ~Batch() override { finish(); }  // the queue dropped it
 
   void cancel() override { cancelled_ = true; }
-  [[nodiscard]] std::size_t lanes() const { return lanes_; }
 
-  // Fetches what nobody fetches yet, one after the other. The last of those that do tells.
-  void run() {
-    for (std::size_t at = next_++; at < far_.size() && !ends(); at = next_++) {
-      auto fetched = catching([&] { return fetch(far_[at]); });
-      const std::scoped_lock lock(mutex_);
-      --left_;
-      if (fetched) {
-        images_[far_[at]] = std::move(*fetched);
-      } else if (!error_) {
-        error_ = fetched.error();
-        failed_ = true;
-      }
+  // Each of its lanes begins with another image.
+  void begin() {
+    for (std::size_t lane = 0; lane < std::min(far_.size(), kFetchesOfOne); ++lane) push(lane);
+  }
+
+ private:
+  void push(std::size_t at) {
+    queue_.push([self = shared_from_this(), at] { self->run(at, false); });
+  }
+
+  // A lane's next image; `has_turn`: its host's turn is the lane's. The last lane to end tells.
+  void run(std::size_t at, bool has_turn) {
+    try {
+      if (goes_on(at, has_turn)) return;
+    } catch (const std::exception&) {  // no memory
+      failed_ = true;
     }
     if (--lanes_ == 0) finish();
   }
 
- private:
+  // After each image a lane goes to the end of the queue, where the images of other requests are before it.
+  bool goes_on(std::size_t at, bool has_turn) {
+    const std::string& host = hosts_[at];
+    if (!has_turn && ends()) return false;
+    if (!has_turn && !turns_.take(host, [self = shared_from_this(), at] { self->run(at, true); })) return true;
+    if (!ends()) fetch_one(far_[at]);
+    turns_.give(host, queue_);
+    const std::size_t next = next_++;
+    if (next >= far_.size() || ends()) return false;
+    push(next);
+    return true;
+  }
+
+  void fetch_one(std::size_t at) {
+    try {
+      std::string fetched = fetch(at);
+      const std::scoped_lock lock(mutex_);
+      --left_;
+      images_[at] = std::move(fetched);
+    } catch (const Failure& failure) {
+      const std::scoped_lock lock(mutex_);
+      if (!error_) error_ = failure.error();
+      failed_ = true;
+    } catch (const std::exception&) {  // no memory
+      failed_ = true;
+    }
+  }
+
   void finish() {
     const Done done = std::exchange(done_, {});
     if (!done) return;
     --*waiting_;
     share_.reset();  // from here on they are the request's
-    if (left_ > 0 && !error_) error_ = failed_error("the images were not fetched", "ask again");
     try {
+      if (left_ > 0 && !error_) error_ = failed_error("the images were not fetched", "ask again");
       done(error_ ? Result<std::vector<std::string>>(*error_) : std::move(images_));
     } catch (const std::exception& error) {
       log_warn(cat("a request whose images have come: ", error.what()));
@@ -263,8 +284,11 @@ class ImageFetcher::Batch : public ImageFetch {
   }
 
   const MediaOptions& options_;
+  WorkQueue& queue_;
+  HostTurns& turns_;
   std::vector<std::string> images_, places_;
-  std::vector<std::size_t> far_;  // those that are fetched
+  std::vector<std::size_t> far_;    // those that are fetched
+  std::vector<std::string> hosts_;  // of these
   Done done_;
   const std::shared_ptr<std::atomic<std::size_t>> waiting_;
   const std::shared_ptr<std::atomic<bool>> stops_;
@@ -278,11 +302,14 @@ class ImageFetcher::Batch : public ImageFetch {
 };
 
 ImageFetcher::ImageFetcher(MediaOptions options)
-    : options_(std::move(options)), budget_(std::make_shared<ByteBudget>(options_.max_total_bytes)) {}
+    : options_(std::move(options)),
+      budget_(std::make_shared<ByteBudget>(options_.max_total_bytes)),
+      turns_(std::make_unique<HostTurns>(kFetchesOfHost)) {}
 
 ImageFetcher::~ImageFetcher() {
   *stops_ = true;
   if (queue_) queue_->stop();
+  turns_.reset();  // with those who wait for their turn
 }
 
 Result<bool> ImageFetcher::admit(engine::Dialogue& dialogue) const {
@@ -304,10 +331,12 @@ Result<bool> ImageFetcher::admit(engine::Dialogue& dialogue) const {
 }
 
 std::weak_ptr<ImageFetch> ImageFetcher::fetch(const engine::Dialogue& dialogue, Done done) {
-  const auto batch = std::make_shared<Batch>(options_, dialogue, std::move(done), waiting_, stops_, budget_);
-  const std::scoped_lock lock(mutex_);
-  if (!queue_) queue_ = std::make_unique<WorkQueue>(kFetches);
-  for (std::size_t i = batch->lanes(); i > 0; --i) queue_->push([batch] { batch->run(); });
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!queue_) queue_ = std::make_unique<WorkQueue>(kFetches);
+  }
+  const auto batch = std::make_shared<Batch>(*this, dialogue, std::move(done));
+  batch->begin();
   return batch;
 }
 

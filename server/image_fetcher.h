@@ -20,6 +20,8 @@
 
 namespace tern::server {
 
+class HostTurns;
+
 // What a client may have the server read. By itself nothing: a URL that a client names is asked from where the server
 // stands, which may reach what the client may not.
 struct MediaOptions {
@@ -70,6 +72,7 @@ class ImageFetcher {
   const MediaOptions options_;
   const std::shared_ptr<ByteBudget> budget_;
   std::mutex mutex_;
+  std::unique_ptr<HostTurns> turns_;
   std::unique_ptr<WorkQueue> queue_;  // its threads begin with the first image
   std::shared_ptr<std::atomic<std::size_t>> waiting_ = std::make_shared<std::atomic<std::size_t>>(0);
   std::shared_ptr<std::atomic<bool>> stops_ = std::make_shared<std::atomic<bool>>(false);

@@ -44,15 +44,16 @@ void tokenize(ChatService& service, const HttpRequest& request, const Exchange& 
   const bool pieces = body.boolean("return_token_strs").value_or(false);
   if (body.find("messages") != nullptr) {
     ChatRequest chat;
+    chat.record = request.record;
     chat.dialogue = openai::dialogue_fields(body);
     chat.add_generation_prompt = body.boolean("add_generation_prompt").value_or(true);
     chat.continue_final_message = body.boolean("continue_final_message").value_or(false);
     if (auto kwargs = body.object("chat_template_kwargs")) chat.template_kwargs = kwargs->json().dump();
     body.takes({"add_special_tokens"});  // the template writes them
     body.finish();
-    const auto fetch = service.find_prompt_ids(chat, [&service, exchange, pieces](Result<engine::TokenIds>&& ids) {
-      if (!ids) return openai::refuse(*exchange, ids.error(), ids.error().kind == ErrorKind::data ? 400 : 503);
-      tell_tokens(service, *ids, pieces, exchange);
+    const auto fetch = service.find_prompt_ids(chat, [&service, exchange, pieces](ChatService::FoundIds&& found) {
+      if (found.refusal) return openai::refuse(*exchange, found.refusal->error, found.refusal->status);
+      tell_tokens(service, found.ids, pieces, exchange);
     });
     cancel_when_gone(*exchange, fetch);
     return;

@@ -1,6 +1,7 @@
 // A request whose images are on their way: what becomes of it until they have come, and of its client meanwhile.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,9 @@
 #include "server/image_fetcher.h"
 
 namespace tern::server {
+
+// What the client is told where such a request can't go on: there is no memory, say. The log has the reason.
+[[nodiscard]] Error unanswered(const std::exception& error);
 
 class WaitingRequest : public RequestHandle, public std::enable_shared_from_this<WaitingRequest> {
  public:

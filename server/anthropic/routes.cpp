@@ -25,15 +25,16 @@ void messages(ChatService& service, const HttpRequest& request, const Exchange& 
 }
 
 void count_tokens(ChatService& service, const HttpRequest& request, const Exchange& exchange) {
-  const ChatRequest asked = parse_count_tokens(request.body);
+  ChatRequest asked = parse_count_tokens(request.body);
   if (const auto refusal = service.unknown_model(asked.model)) {
     refuse(*exchange, refusal->error, refusal->status);
     return;
   }
-  const auto fetch = service.find_prompt_ids(asked, [exchange](Result<engine::TokenIds>&& ids) {
-    if (!ids) return refuse(*exchange, ids.error(), ids.error().kind == ErrorKind::data ? 400 : 503);
+  asked.record = request.record;
+  const auto fetch = service.find_prompt_ids(asked, [exchange](ChatService::FoundIds&& found) {
+    if (found.refusal) return refuse(*exchange, found.refusal->error, found.refusal->status);
     io::Json out = io::Json::object();
-    out["input_tokens"] = ids->size();
+    out["input_tokens"] = found.ids.size();
     respond(exchange, out);
   });
   cancel_when_gone(*exchange, fetch);

@@ -125,6 +125,25 @@ TEST(HttpBounds, TellWhereARedirectLeads) {
   EXPECT_EQ(reply.location, there.url() + "/b?c");
 }
 
+TEST(HttpBounds, PassOnWhatIsThrown) {
+  FakeHub web([](const FakeRequest&) { return FakeReply{.body = "x"}; });
+  HttpRequest request;
+  request.url = web.url() + "/a";
+  request.sink = [](std::span<const std::byte>) -> bool { throw std::bad_alloc(); };
+  EXPECT_THROW((void)http_get(request), std::bad_alloc);
+  request.sink = [](std::span<const std::byte>) { return true; };
+  request.may_connect = [](std::string_view) -> bool { throw std::bad_alloc(); };
+  EXPECT_THROW((void)http_get(request), std::bad_alloc);
+  request.may_connect = {};
+  EXPECT_EQ(http_get(request).status, 200);
+}
+
+TEST(UrlDecode, UndoesEscapes) {
+  EXPECT_EQ(url_decode("a%20b%2Fc%2fd+%C3%A9"), "a b/c/d+\xC3\xA9");
+  EXPECT_EQ(url_decode(url_encode("a %/\xFF~", false)), "a %/\xFF~");
+  for (const char* broken : {"%", "a%2", "%zz", "%-1", "%00", "100%.png"}) EXPECT_EQ(url_decode(broken), std::nullopt);
+}
+
 TEST(HttpBounds, EndAnExchange) {
   FakeHub there([](const FakeRequest&) { return FakeReply{.body = std::string(100'000, 'x')}; });
   HttpRequest request;

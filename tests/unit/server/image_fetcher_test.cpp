@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <future>
+#include <new>
+#include <semaphore>
 #include <string>
 #include <vector>
 
 #include "base/base64.h"
 #include "base/strings.h"
+#include "server/waiting_request.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/hub/fake_hub.h"
 
@@ -240,11 +244,84 @@ TEST(ImageFetcher, EndsWithWhatIsOnItsWay) {
   slow.open();
 }
 
+// A host that doesn't answer holds a part of the threads, however many requests ask it.
+TEST(ImageFetcher, LeavesThreadsToOtherHosts) {
+  SlowHost slow;
+  FakeHub web([](const FakeRequest&) { return FakeReply{.body = "x"}; });
+  ImageFetcher fetcher(from({"127.0.0.1", "localhost"}));
+  std::atomic<int> told = 0;
+  for (int i = 0; i < 40; ++i) {
+    (void)fetcher.fetch(dialogue_with(Sources(4, slow.url())),
+                        [&](Result<Sources>&& images) { told += images ? 1 : 0; });
+  }
+  EXPECT_TRUE(slow.is_asked());
+  const std::string port = web.url().substr(web.url().rfind(':'));
+  EXPECT_EQ(fetched(fetcher, {cat("http://localhost", port, "/a")}), Sources{url_of("x")});
+  EXPECT_EQ(told, 0);
+  slow.open();
+  for (int i = 0; i < 1000 && told < 40; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(told, 40);
+}
+
+// A request with one image isn't behind all those of requests that came before it.
+TEST(ImageFetcher, TakesTurnsAmongRequests) {
+  std::counting_semaphore<> answers(0);
+  FakeHub web([&](const FakeRequest&) { return answers.acquire(), FakeReply{.body = "x"}; });
+  ImageFetcher fetcher(from({"127.0.0.1"}));
+  std::promise<void> all, one;
+  std::atomic<int> many = 2;
+  for (int i = 0; i < 2; ++i) {
+    (void)fetcher.fetch(dialogue_with(Sources(100, web.url() + "/many")), [&](Result<Sources>&& images) {
+      EXPECT_TRUE(images);
+      if (--many == 0) all.set_value();
+    });
+  }
+  for (int i = 0; i < 1000 && web.requests().size() < 8; ++i) std::this_thread::sleep_for(10ms);
+  ASSERT_EQ(web.requests().size(), 8U);
+  (void)fetcher.fetch(dialogue_with({web.url() + "/one"}), [&](Result<Sources>&& images) {
+    EXPECT_TRUE(images);
+    one.set_value();
+  });
+  answers.release(60);  // no request has all its images by then
+  EXPECT_EQ(one.get_future().wait_for(10s), std::future_status::ready);
+  EXPECT_EQ(many, 2);
+  answers.release(1000);
+  all.get_future().wait();
+}
+
+class KeptEnd : public AnswerSink {
+ public:
+  void piece(AnswerPiece&& /*piece*/) override {}
+  void ended(const AnswerEnd& /*end*/) override {}
+  void finished(const TokenUsage& /*usage*/) override {}
+  void failed(const Error& error, int status) override { told_.set_value(cat(status, " ", error.line())); }
+  std::string end() { return told_.get_future().get(); }
+
+ private:
+  std::promise<std::string> told_;
+};
+
+// A request that can't begin once its images are there is told so: its client would wait for ever.
+TEST(WaitingRequest, TellsThatItCannotBegin) {
+  FakeHub web([](const FakeRequest&) { return FakeReply{.body = "x"}; });
+  ImageFetcher fetcher(from({"127.0.0.1"}));
+  const auto end_of = [&](const WaitingRequest::Begin& begin) {
+    const auto sink = std::make_shared<KeptEnd>();
+    std::make_shared<WaitingRequest>(sink)->wait(fetcher, dialogue_with({web.url() + "/a"}), nullptr, begin);
+    return sink->end();
+  };
+  EXPECT_EQ(end_of([](Sources&&) -> std::shared_ptr<RequestHandle> { throw std::bad_alloc(); }),
+            "500 the request could not be answered; look at the server's log.");
+  EXPECT_EQ(end_of([](Sources&&) -> std::shared_ptr<RequestHandle> { throw Failure(failed_error("a", "b")); }),
+            "500 a; b.");
+}
+
 TEST(ImageFetcher, ReadsFilesBelowItsFolderAlone) {
   const test::TempDir dir;
   fs::create_directories(dir / "media/deep");
   fs::create_directories(dir / "media2");
   (void)dir.write("media/deep/a b.png", "x");
+  (void)dir.write("media/100%.png", "x");
   (void)dir.write("media2/c.png", "x");
   (void)dir.write("secret.png", "x");
   fs::create_symlink(dir / "secret.png", dir / "media/link.png");
@@ -255,6 +332,7 @@ TEST(ImageFetcher, ReadsFilesBelowItsFolderAlone) {
   EXPECT_EQ(line(options, base + "/deep/a b.png"), real);
   EXPECT_EQ(line(options, base + "/deep/a%20b.png"), real);
   EXPECT_EQ(line(options, base + "/deep/../deep/a%20b.png"), real);
+  EXPECT_EQ(line(options, base + "/100%.png"), "file://" + fs::canonical(dir / "media/100%.png").string());
   // One that isn't there and one that may not be read are told in the same words.
   for (const std::string path :
        {"/../secret.png", "/%2e%2e/secret.png", "/link.png", "/none.png", "/../media2/c.png", ""}) {

@@ -166,7 +166,7 @@ TEST(ServerImages, KeepNobodyElseWaiting) {
   Web web;
   const TinyServer server(seeing());
   std::vector<std::unique_ptr<HttpClient>> clients;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 8; ++i) {  // as many as are fetched of one host at once
     clients.push_back(std::make_unique<HttpClient>(server.port()));
     const bool tokenizes = i % 3 == 0;
     const std::string path = tokenizes ? "/tokenize" : "/v1/chat/completions";
@@ -194,7 +194,12 @@ TEST(ServerImages, WaitInTheQueue) {
   const HttpReply second = server.post("/v1/chat/completions", chat(web.url("/a")));
   EXPECT_EQ(second.status, 429);
   EXPECT_EQ(second.header("retry-after"), "1");
-  EXPECT_EQ(server.post("/tokenize", tokens(web.url("/a"))).status, 503);
+  const std::string count = messages(cat(R"({"type": "url", "url": ")", web.url("/a"), "\"}"), "");
+  for (const HttpReply& reply :
+       {server.post("/tokenize", tokens(web.url("/a"))), server.post("/v1/messages/count_tokens", count)}) {
+    EXPECT_EQ(reply.status, 429);
+    EXPECT_EQ(reply.header("retry-after"), "1");
+  }
   // Whoever goes away gives the place back, and nothing is computed.
   first.reset();
   int status = 429;
@@ -211,6 +216,28 @@ TEST(ServerImages, CountInTheTimeOfARequest) {
   const HttpReply reply = server.post("/v1/chat/completions", chat(web.url("/slow")));
   EXPECT_EQ(reply.status, 504);
   EXPECT_EQ(server.post("/tokenize", tokens(web.url("/slow"))).status, 504);
+  web.open();
+}
+
+// What nobody waits for any more is fetched no further: it takes no place in the queue.
+TEST(ServerImages, AreLetGoOfWhenTheTimeIsOver) {
+  Web web;
+  TinyServer::Options options = seeing(0.3);
+  options.server.service.max_queue_len = 1;
+  options.server.service.media.timeout = 600s;
+  const TinyServer server(options);
+  const std::string count = messages(cat(R"({"type": "url", "url": ")", web.url("/slow"), "\"}"), "");
+  const auto ends = [&](const char* path, const std::string& body) {
+    int status = 429;
+    for (int i = 0; i < 1000 && status == 429; ++i) {
+      status = server.post(path, body).status;
+      if (status == 429) std::this_thread::sleep_for(10ms);
+    }
+    return status;
+  };
+  EXPECT_EQ(ends("/tokenize", tokens(web.url("/slow"))), 504);
+  EXPECT_EQ(ends("/v1/messages/count_tokens", count), 504);
+  EXPECT_EQ(ends("/tokenize", tokens(web.url("/slow"))), 504);
   web.open();
 }
 
