@@ -57,17 +57,17 @@ std::vector<fs::path> block_files(const fs::path& folder) {
 }
 
 // What is told while it lives.
-class Told {
+class LogLines {
  public:
-  Told() {
+  LogLines() {
     set_log_sink([this](LogLevel, std::string_view line) {
       const std::scoped_lock lock(mutex_);
       lines_ += std::string(line) + "\n";
     });
   }
-  Told(const Told&) = delete;
-  Told& operator=(const Told&) = delete;
-  ~Told() { set_log_sink({}); }
+  LogLines(const LogLines&) = delete;
+  LogLines& operator=(const LogLines&) = delete;
+  ~LogLines() { set_log_sink({}); }
   [[nodiscard]] bool has(const std::string& words) {
     const std::scoped_lock lock(mutex_);
     return lines_.find(words) != std::string::npos;
@@ -91,7 +91,7 @@ TEST(SwapFiles, AnotherServerFindsWhatOneKept) {
     files->forget(hash_of_number(4));
   }
   EXPECT_EQ(block_files(dir.path()).size(), 4U);
-  Told told;
+  LogLines told;
   const auto files = SwapFiles::open(files_in(dir.path())).value();
   EXPECT_TRUE(told.has("4 blocks of earlier runs, room for 100"));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(holds(*files, i), i < 4);
@@ -102,7 +102,7 @@ TEST(SwapFiles, AnotherServerFindsWhatOneKept) {
 // Every byte that is another, and every length that is shorter: the block isn't there, or is what it was.
 TEST(SwapFiles, ADamagedFileIsNoBlock) {
   const test::TempDir dir;
-  Told told;
+  LogLines told;
   std::vector<std::size_t> places;
   for (std::size_t at = 0; at < 110; ++at) places.push_back(at);
   for (std::size_t at = 110; at < kFileBytes; at += 97) places.push_back(at);
@@ -142,7 +142,7 @@ TEST(SwapFiles, ADamagedFileIsNoBlock) {
 // A sound file under another's name, or in another model's folder, is none of ours.
 TEST(SwapFiles, OfAnotherBlockOrModelIsNoBlock) {
   const test::TempDir dir;
-  Told told;
+  LogLines told;
   {
     const auto files = SwapFiles::open(files_in(dir.path())).value();
     write(*files, 1);
@@ -196,7 +196,7 @@ TEST(SwapFiles, OtherModelsMakeRoomFirst) {
     const auto old = SwapFiles::open(files_in(dir.path(), 10, "an old model")).value();
     for (int i = 0; i < 6; ++i) write(*old, i);
   }
-  Told told;
+  LogLines told;
   const auto files = SwapFiles::open(files_in(dir.path(), 10)).value();
   EXPECT_EQ(block_files(dir.path()).size(), 6U) << "there was room beside them";
   for (int i = 0; i < 8; ++i) write(*files, i);
@@ -226,7 +226,7 @@ TEST(SwapFiles, TwoServersDoNotShareAFolder) {
 // As a full disk does: the kernel writes no file beyond this size.
 TEST(SwapFiles, AFullDiskEndsTheWritingAlone) {
   const test::TempDir dir;
-  Told told;
+  LogLines told;
   const auto files = SwapFiles::open(files_in(dir.path())).value();
   write(*files, 1);
   rlimit was{};
@@ -282,7 +282,7 @@ TEST(SwapFiles, ARestartKeepsTheCacheAndDamageIsComputedAgain) {
   for (const char* name : {"llama-tied", "gemma2-tied", "deepseek-v3-untied"}) {
     SCOPED_TRACE(name);
     const test::TempDir dir;
-    Told told;
+    LogLines told;
     auto model = tiny_model(name);
     session::Runtime runtime;
     const auto prompt = prompt_of(5, 4 * 16 + 3);
