@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 bool is_error(const std::string& line) { return line.rfind("error ", 0) == 0; }
 bool is_warning(const std::string& line) { return line.rfind("warning ", 0) == 0; }
 bool is_well(const std::string& line) { return line.rfind("ok ", 0) == 0; }

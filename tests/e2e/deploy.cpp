@@ -13,15 +13,6 @@
 namespace tern::e2e {
 namespace {
 
-std::vector<Json> events_of(const HttpReply& reply) {
-  std::vector<Json> out;
-  for (std::size_t at = reply.body.find("data: "); at != std::string::npos; at = reply.body.find("data: ", at + 1)) {
-    const std::string text = reply.body.substr(at + 6, reply.body.find("\n\n", at) - at - 6);
-    if (text != "[DONE]") out.push_back(io::parse_json(text, "event").value());
-  }
-  return out;
-}
-
 constexpr const char* kQuestion = R"("messages": [{"role": "user", "content": "1+2?"}])";
 std::string question(const std::string& fields) { return std::string("{") + kQuestion + ", " + fields + "}"; }
 

@@ -12,7 +12,7 @@
 namespace tern::e2e {
 namespace {
 
-std::string text_of(const std::filesystem::path& file) {
+std::string text_in(const std::filesystem::path& file) {
   std::ostringstream out;
   out << std::ifstream(file).rdbuf();
   EXPECT_FALSE(out.str().empty()) << file;
@@ -74,7 +74,7 @@ TEST(DeployPage, MetricsOfEndpointPickersAreThere) {
   Deployed server(scratch.path() / "tiny", {"--enable_lora", "true"});
   ASSERT_EQ(server.post("/v1/completions", R"({"prompt": "a", "max_tokens": 1})").status, 200);
   const std::string metrics = ask(server.port(), "GET", "/metrics").body;
-  std::istringstream page(text_of(kSource / "docs/deploy.md"));
+  std::istringstream page(text_in(kSource / "docs/deploy.md"));
   const std::regex word("`([^`]+)`");
   int named = 0;
   for (std::string line; std::getline(page, line);) {
@@ -129,8 +129,8 @@ TEST(DeployPage, MetricsAreAnExposition) {
 TEST(DeployPage, FilesOfFlagsServe) {
   const Scratch scratch;
   write_tiny_model(scratch.path() / "tiny");
-  const std::string flags = text_of(kSource / "examples/deploy/deploy.yaml");
-  std::istringstream manifest(text_of(kSource / "examples/deploy/kubernetes.yaml"));
+  const std::string flags = text_in(kSource / "examples/deploy/deploy.yaml");
+  std::istringstream manifest(text_in(kSource / "examples/deploy/kubernetes.yaml"));
   std::string in_manifest;
   bool inside = false;
   for (std::string line; std::getline(manifest, line);) {

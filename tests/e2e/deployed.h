@@ -64,4 +64,14 @@ class Deployed {
 
 inline Json json_of(const HttpReply& reply) { return io::parse_json(reply.body, "answer").value(); }
 
+// Of a streamed answer.
+inline std::vector<Json> events_of(const HttpReply& reply) {
+  std::vector<Json> out;
+  for (std::size_t at = reply.body.find("data: "); at != std::string::npos; at = reply.body.find("data: ", at + 1)) {
+    const std::string text = reply.body.substr(at + 6, reply.body.find("\n\n", at) - at - 6);
+    if (text != "[DONE]") out.push_back(io::parse_json(text, "event").value());
+  }
+  return out;
+}
+
 }  // namespace tern::e2e

@@ -8,8 +8,6 @@
 namespace tern::e2e {
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 Options simulated(const std::string& kind, const std::string& devices) {
   Options options;
   options.variables["TERN_SIM"] = kind;

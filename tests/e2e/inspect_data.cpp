@@ -42,13 +42,13 @@ class InspectData : public ::testing::Test {
   Scratch scratch_;
 };
 
-constexpr char kRows[] =
+constexpr char kInspected[] =
     "{\"query\": \"red blue\", \"response\": \"blue\"}\n"
     "{\"query\": \"red\", \"response\": [\"blue\"]}\n"
     "{\"query\": \"blue\", \"response\": \"red red red red\"}\n";
 
 TEST_F(InspectData, TellsNumbersBadRowsAndWhatIsLearned) {
-  const auto file = write("rows.jsonl", kRows);
+  const auto file = write("rows.jsonl", kInspected);
   const auto outcome = inspect({file, "--sample", "0"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(file + ": 3 rows, 1 bad (dropped); 2 samples"), std::string::npos) << outcome.out;
@@ -69,7 +69,7 @@ TEST_F(InspectData, TellsThatNothingIsSupervised) {
 }
 
 TEST_F(InspectData, JsonIsAllThatStdoutHolds) {
-  const auto outcome = inspect({write("rows.jsonl", kRows), "--json"});
+  const auto outcome = inspect({write("rows.jsonl", kInspected), "--json"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.out.front(), '{');
   EXPECT_EQ(outcome.out.substr(outcome.out.size() - 2), "}\n");
@@ -77,14 +77,15 @@ TEST_F(InspectData, JsonIsAllThatStdoutHolds) {
 }
 
 TEST_F(InspectData, WritesAPageAndAHistogram) {
-  const auto outcome = inspect({write("rows.jsonl", kRows), "--html", path("page.html"), "--svg", path("lengths.svg")});
+  const auto outcome =
+      inspect({write("rows.jsonl", kInspected), "--html", path("page.html"), "--svg", path("lengths.svg")});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_NE(read("page.html").find("</html>"), std::string::npos);
   EXPECT_NE(read("lengths.svg").find("</svg>"), std::string::npos);
 }
 
 TEST_F(InspectData, BadInputEndsWithOneLineAndItsStatus) {
-  const auto file = write("rows.jsonl", kRows);
+  const auto file = write("rows.jsonl", kInspected);
   const auto strict = inspect({file, "--strict"});
   EXPECT_EQ(strict.status, 3);
   EXPECT_EQ(

@@ -20,15 +20,6 @@ class Protocols : public ::testing::Test {
   Scratch scratch_;
 };
 
-std::vector<Json> events_of(const HttpReply& reply) {
-  std::vector<Json> out;
-  for (std::size_t at = reply.body.find("data: "); at != std::string::npos; at = reply.body.find("data: ", at + 1)) {
-    const std::string text = reply.body.substr(at + 6, reply.body.find("\n\n", at) - at - 6);
-    if (text != "[DONE]") out.push_back(io::parse_json(text, "event").value());
-  }
-  return out;
-}
-
 constexpr const char* kSchema = R"({"type": "object", "properties": {"a": {"enum": ["some words"]},
                                     "b": {"type": "boolean"}}, "required": ["a", "b"], "additionalProperties": false})";
 

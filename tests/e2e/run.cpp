@@ -150,6 +150,8 @@ Outcome run(const std::vector<std::string>& words, const Options& options) {
   return outcome;
 }
 
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 bool has_real_model() {
   const char* home = std::getenv("TERN_HOME");
   const char* user = std::getenv("HOME");

@@ -38,6 +38,9 @@ struct Options {
 
 [[nodiscard]] Outcome run(const std::vector<std::string>& words, const Options& options = {});
 
+// Whether `part` is in the text.
+[[nodiscard]] bool has(const std::string& text, const std::string& part);
+
 // Whether script/bootstrap has fetched smollm2-135m.
 [[nodiscard]] bool has_real_model();
 

@@ -31,8 +31,6 @@ class Trackers : public TinyTraining {
   }
 };
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST_F(Trackers, WandbsVariablesMeanWhatTheyMeanThere) {
   options_.variables.insert({{"WANDB_DIR", "kept"},
                              {"WANDB_PROJECT", "sums"},
